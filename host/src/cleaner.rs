@@ -6,6 +6,7 @@ mod report;
 use anyhow::Context;
 use jiff::Timestamp;
 use kube::Client;
+use podloom_api::ConditionVerdict;
 use podloom_controllers::CleanerSettings;
 use podloom_controllers::cleaner::offline::{self, Live, Question, Rehearsal, Stage};
 
@@ -148,7 +149,12 @@ fn judge(line: &Line<'_>, problems: &mut Problems) {
                 Step::Index(index),
             ];
             let text = report::without_index(index, message);
-            problems.errors.push(document.diagnostic(&path, text));
+            let said = match result.result {
+                ConditionVerdict::Error => &mut problems.errors,
+                // It is true of an empty list.
+                ConditionVerdict::True | ConditionVerdict::False => &mut problems.warnings,
+            };
+            said.push(document.diagnostic(&path, text));
         }
     }
     let unresolved = podloom_api::names::cleaner::reason::TARGET_RESOLVE_ERROR;

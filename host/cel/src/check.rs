@@ -7,6 +7,7 @@ use cel::IdedExpr;
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr};
 
 use crate::offer::{self, Offer, Style};
+use crate::tree::qualified;
 
 /// How deep an expression may be nested, with all that macros make of it. `cel` calls itself for each level.
 const DEPTH: usize = 250;
@@ -181,18 +182,6 @@ pub(crate) fn qualified_name(call: &CallExpr) -> Option<String> {
     let is_known = offer::function(&name, Style::Global).is_some()
         || offer::macro_call(&name, Style::Global).is_some();
     is_known.then_some(name)
-}
-
-/// `a.b.c`, if the expression is that.
-fn qualified(node: &IdedExpr) -> Option<String> {
-    match &node.expr {
-        Expr::Ident(name) => Some(name.clone()),
-        Expr::Select(select) if !select.test => {
-            let operand = qualified(&select.operand)?;
-            Some(format!("{operand}.{}", select.field))
-        }
-        _ => None,
-    }
 }
 
 fn unknown(name: &str, style: Style, count: usize) -> String {

@@ -4,6 +4,9 @@ use cel::{DeclarationError, Env, extensions};
 
 use crate::{functions, macros};
 
+/// The name of the time, which every condition knows.
+pub(crate) const TIME: &str = "time";
+
 /// Makes the environment: the standard library, the extensions strings and math, and our own functions and macros.
 ///
 /// The functions of the extension lists are our own, since its loops cannot be stopped; and there are no optional values, which

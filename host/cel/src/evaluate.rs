@@ -8,9 +8,10 @@ use cel::{Context, Env};
 use jiff::Timestamp;
 
 use crate::environment::environment;
+use crate::lists::Walked;
 use crate::message::describe;
 use crate::meter::{self, Stop, Usage};
-use crate::outcome::{Evaluation, Failure, Outcome, Reason};
+use crate::outcome::{Evaluation, Failure, Outcome, Reason, Remark};
 use crate::program::Program;
 use crate::stack;
 use crate::variables::{Scene, Variables};
@@ -58,7 +59,7 @@ pub(crate) fn all_failed(count: usize, message: &str) -> Evaluation {
     let failure = |index| Outcome::Error(Failure::new(index, Reason::EvaluationError, message));
     Evaluation {
         outcomes: (0..count).map(failure).collect(),
-        steps: 0,
+        ..Evaluation::default()
     }
 }
 
@@ -106,10 +107,7 @@ pub(crate) fn evaluate_in(
     let Some(scene) = Scene::new(variables, time) else {
         return all_failed(programs.len(), "the time is after the year 9999");
     };
-    let mut evaluation = Evaluation {
-        outcomes: Vec::with_capacity(programs.len()),
-        steps: 0,
-    };
+    let mut evaluation = Evaluation::default();
     let mut stopped = None;
     for (index, program) in programs.iter().enumerate() {
         let failed = |reason, message: &str| Outcome::Error(Failure::new(index, reason, message));
@@ -127,13 +125,27 @@ pub(crate) fn evaluate_in(
         evaluation.outcomes.push(match (stop, result) {
             // A macro may have absorbed the error that the spent budget was.
             (Some(stop), _) => failed(Reason::BudgetExceeded, too_much(stop)),
-            (None, Ok(Ok(true))) => Outcome::True,
+            (None, Ok(Ok(true))) => {
+                let remark = true_of_nothing(program, variables);
+                let remark = remark.map(|message| Remark::new(index, &message));
+                evaluation.remarks.extend(remark);
+                Outcome::True
+            }
             (None, Ok(Ok(false))) => Outcome::False,
             (None, Ok(Err((reason, message)))) => failed(reason, &message),
             (None, Err(broken)) => failed(Reason::EvaluationError, &broken.to_string()),
         });
     }
     evaluation
+}
+
+/// What is to know of a condition that is true although a list that it goes through is empty.
+fn true_of_nothing(program: &Program, variables: &Variables) -> Option<String> {
+    let mut walked = program.walked().iter();
+    let Walked { path, asked } = walked.find(|it| variables.is_empty_list(&it.path))?;
+    Some(format!(
+        "{path} is empty, and {asked} is true of an empty list; to wait for one object, write size({path}) > 0 && {asked}"
+    ))
 }
 
 const fn too_much(stop: Stop) -> &'static str {

@@ -26,9 +26,10 @@ type Arguments<'b, 'v> = Vec<CowVal<'b, 'v>>;
 type Returned<'b, 'v> = Result<CowVal<'b, 'v>, ExecutionError>;
 
 /// Each function, and how many arguments it takes; the target of a method is the first one.
-const FUNCTIONS: [(&str, &[usize], Function); 22] = [
+const FUNCTIONS: [(&str, &[usize], Function); 23] = [
     ("@text", &[1], pay::text),
     ("@brief", &[1], pay::brief),
+    ("@duration", &[1], pay::duration),
     ("@deep", &[1], pay::deep),
     ("@own", &[1], pay::own),
     ("@sort_by", &[1], order::sort_by),

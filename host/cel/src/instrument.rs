@@ -82,6 +82,10 @@ fn instrument_call(call: &mut CallExpr) {
             .chain(&mut call.args)
             .filter(|node| needs_pay(node))
             .for_each(|node| wrap("@brief", node)),
+        Cost::Duration => call
+            .args
+            .iter_mut()
+            .for_each(|node| wrap("@duration", node)),
         Cost::Deep => target
             .chain(&mut call.args)
             .for_each(|node| wrap("@deep", node)),

@@ -5,6 +5,8 @@
 //!
 //! - **Names are checked when a condition is compiled.** `cel` finds an unknown name when it gets there, so `true || nonsense` is
 //!   true.
+//! - **What can never be evaluated does not compile**, such as `duration("7d")`: else it would be found once a condition is evaluated,
+//!   which may be after weeks.
 //! - **A budget.** Each element that something visits or makes, each round of a macro and each 64 bytes of text is a step, and
 //!   steps and time are limited. What is made is paid for before it is made, so memory is limited too. A spent budget is an error
 //!   even where a macro absorbs errors.
@@ -41,11 +43,14 @@
 //! ```
 
 mod check;
+mod constants;
 mod environment;
 mod evaluate;
 mod evaluator;
 mod functions;
+mod hint;
 mod instrument;
+mod lists;
 mod macros;
 mod message;
 mod meter;
@@ -54,13 +59,14 @@ mod outcome;
 mod program;
 mod search;
 mod stack;
+mod tree;
 mod value;
 mod variables;
 
 pub use self::evaluate::{Budget, evaluate_all};
 pub use self::evaluator::Evaluator;
 pub use self::message::LONGEST_MESSAGE;
-pub use self::outcome::{Evaluation, Failure, Outcome, Reason, Verdict};
+pub use self::outcome::{Evaluation, Failure, Outcome, Reason, Remark, Verdict};
 pub use self::program::{CompileError, LONGEST_CONDITION, Program, compile_all};
 pub use self::search::{first_true, next_true};
 pub use self::value::TooDeep;

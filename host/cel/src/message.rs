@@ -7,6 +7,8 @@ use cel::ExecutionError;
 /// The longest message, in bytes: what a status holds.
 pub const LONGEST_MESSAGE: usize = 256;
 const CUT: &str = "...";
+/// What is said of a value that conditions do not see.
+pub(crate) const HIDDEN: &str = "conditions do not see this value";
 
 /// A text that ends where it is full, so that writing a huge value into a message costs nothing.
 struct Bounded {
@@ -66,7 +68,7 @@ pub(crate) fn describe(error: &ExecutionError) -> String {
             short(&format_args!("{got} where {want} is needed"))
         }
         ExecutionError::FunctionError { function, message } => {
-            short(&format_args!("{function}: {message}"))
+            short(&format_args!("{function}: {}", told(function, message)))
         }
         ExecutionError::UnsupportedBinaryOperator(operator, one, other) => {
             let operator = sign(operator);
@@ -80,7 +82,38 @@ pub(crate) fn describe(error: &ExecutionError) -> String {
         ExecutionError::Overflow(operator, _, _) => {
             format!("the result of {} is too large", sign(operator))
         }
-        other => short(other),
+        // What `cel` says of the others has values as Rust writes them.
+        ExecutionError::NotSupportedAsMethod { method, .. } => {
+            short(&format_args!("{method} does not take a value of this type"))
+        }
+        ExecutionError::UnsupportedKeyType(_) => {
+            "a key is a text, a whole number or a bool".to_owned()
+        }
+        ExecutionError::ValuesNotComparable(one, other) => match (kind(one), kind(other)) {
+            (Some(one), Some(other)) => format!("{one} cannot be compared with {other}"),
+            _ => "values of these types cannot be compared".to_owned(),
+        },
+        ExecutionError::DuplicateKey(_) => "a map has a repeated key".to_owned(),
+        ExecutionError::InvalidArgumentCount { .. } | ExecutionError::MissingArgumentOrTarget => {
+            short(error)
+        }
+        _ => "it takes a value of another type".to_owned(),
+    }
+}
+
+/// What a function says, in our words where `cel` has those of its parsers.
+fn told<'a>(function: &str, message: &'a str) -> &'a str {
+    match function {
+        // The function may be the key of a value that is not shown.
+        _ if message.contains("range") || message == HIDDEN => message,
+        "duration" => {
+            "the text is no duration: write numbers with the units h, m and s, such as \"168h\""
+        }
+        "timestamp" => {
+            "the text is no timestamp: write a date, a time and a zone, such as \"2026-01-15T00:00:00Z\""
+        }
+        "timezone" => "the text is no time zone: write one such as \"Europe/Madrid\" or \"+02:00\"",
+        _ => message,
     }
 }
 
@@ -125,6 +158,6 @@ fn shown(value: &cel::Value) -> String {
     match value {
         cel::Value::Int(int) => int.to_string(),
         cel::Value::UInt(uint) => uint.to_string(),
-        other => short(&format_args!("{other:?}")),
+        _ => "of this type".to_owned(),
     }
 }

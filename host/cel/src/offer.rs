@@ -25,6 +25,8 @@ pub(crate) enum Cost {
     Text,
     /// It reads short text, such as a number or a time zone; long text is refused, of which `cel` could make more than it costs.
     Brief,
+    /// It reads a duration, which is short.
+    Duration,
     /// It writes out all of its arguments.
     Deep,
     /// It pays for itself: it is a function of ours.
@@ -65,7 +67,7 @@ const FUNCTIONS: &[Offer] = &[
     global("bool", 1, 1, Cost::Brief),
     global("bytes", 1, 1, Cost::Text),
     global("double", 1, 1, Cost::Brief),
-    global("duration", 1, 1, Cost::Brief),
+    global("duration", 1, 1, Cost::Duration),
     global("dyn", 1, 1, Cost::Constant),
     global("int", 1, 1, Cost::Brief),
     global("matches", 2, 2, Cost::Own),

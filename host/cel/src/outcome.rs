@@ -62,6 +62,22 @@ impl Failure {
     }
 }
 
+/// Something to know of a condition that is true.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// The place of the condition in the list, counted from 0.
+    pub index: usize,
+    /// A sentence that names the index, in at most 256 bytes and one line.
+    pub message: String,
+}
+
+impl Remark {
+    pub(crate) fn new(index: usize, message: &impl fmt::Display) -> Self {
+        let message = short(&format_args!("conditions[{index}]: {message}"));
+        Self { index, message }
+    }
+}
+
 /// What one condition comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -74,12 +90,14 @@ pub enum Outcome {
 }
 
 /// What all conditions of a list come to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Evaluation {
     /// One for each condition, in their order.
     pub outcomes: Vec<Outcome>,
     /// The steps that all of them took.
     pub steps: u64,
+    /// The lists without an element that a condition is true of, at most one for each condition.
+    pub remarks: Vec<Remark>,
 }
 
 /// What follows from all conditions together.

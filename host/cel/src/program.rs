@@ -7,8 +7,10 @@ use std::sync::Arc;
 use cel::{Env, IdedExpr, ParseErrors};
 
 use crate::check::{self, Mistake};
-use crate::environment::environment;
+use crate::constants;
+use crate::environment::{TIME, environment};
 use crate::instrument::instrument;
+use crate::lists::{self, Walked};
 use crate::message::short;
 use crate::outcome::{Failure, Reason};
 use crate::stack::{self, Broken};
@@ -17,13 +19,12 @@ use crate::stack::{self, Broken};
 pub const LONGEST_CONDITION: usize = 8192;
 /// How deep brackets may be nested. It is what the parser itself can do.
 const BRACKETS: usize = 64;
-/// The name of the time, which every condition knows.
-pub(crate) const TIME: &str = "time";
 
 /// A compiled condition. A clone shares it.
 #[derive(Clone)]
 pub struct Program {
     expression: Arc<IdedExpr>,
+    walked: Arc<[Walked]>,
 }
 
 impl fmt::Debug for Program {
@@ -57,13 +58,18 @@ impl Program {
     pub fn compile(condition: &str, names: &[&str]) -> Result<Self, CompileError> {
         let compiled = stack::wait_for(|| {
             let env = environment().map_err(|error| at_start(error.to_string()))?;
-            compile(&env, condition, names)
+            compile(&Arc::new(env), condition, names)
         });
         compiled.unwrap_or_else(|broken| Err(at_start(broken.to_string())))
     }
 
     pub(crate) fn expression(&self) -> &IdedExpr {
         &self.expression
+    }
+
+    /// The lists of which it is also true if they are empty.
+    pub(crate) fn walked(&self) -> &[Walked] {
+        &self.walked
     }
 }
 
@@ -93,6 +99,7 @@ pub(crate) fn compile_here(
 ) -> Result<Vec<Program>, Vec<Failure>> {
     let env = environment()
         .map_err(|error| vec![Failure::new(0, Reason::CompileError, &error.to_string())])?;
+    let env = Arc::new(env);
     let mut programs = Vec::new();
     let mut failures = Vec::new();
     for (index, condition) in conditions.iter().enumerate() {
@@ -119,7 +126,7 @@ fn at_start(message: String) -> CompileError {
     }
 }
 
-fn compile(env: &Env, condition: &str, names: &[&str]) -> Result<Program, CompileError> {
+fn compile(env: &Arc<Env>, condition: &str, names: &[&str]) -> Result<Program, CompileError> {
     if condition.chars().nth(LONGEST_CONDITION).is_some() {
         let message = format!("the condition is longer than {LONGEST_CONDITION} characters");
         return Err(at_start(message));
@@ -136,10 +143,12 @@ fn compile(env: &Env, condition: &str, names: &[&str]) -> Result<Program, Compil
     // The parser of `cel` panics at some texts that are no expressions.
     let parsed = stack::caught(|| env.compile(condition));
     let parsed = parsed.map_err(|_| at_start("this is no expression".to_owned()))?;
-    let program = parsed.map_err(|errors| first(&errors))?;
+    let program = parsed.map_err(|errors| first(&errors, condition))?;
     let names: BTreeSet<&str> = names.iter().copied().chain([TIME]).collect();
     let names: Vec<&str> = names.into_iter().collect();
-    check::check(program.expression(), &names).map_err(|Mistake { at, message }| {
+    let checked = check::check(program.expression(), &names)
+        .and_then(|()| constants::check(program.expression(), env));
+    checked.map_err(|Mistake { at, message }| {
         let offset = program.source_info().offset_for(at);
         let offset = offset.map_or(0, |(start, _)| usize::try_from(start).unwrap_or(0));
         let (line, column) = place(condition, offset);
@@ -152,12 +161,32 @@ fn compile(env: &Env, condition: &str, names: &[&str]) -> Result<Program, Compil
     let mut expression = program.expression().clone();
     instrument(&mut expression);
     Ok(Program {
+        walked: lists::walked(program.expression()).into(),
         expression: Arc::new(expression),
     })
 }
 
+/// What `has` takes, since something else is at this place: an element of a map is asked for otherwise.
+fn has_takes(condition: &str, (line, column): (usize, usize)) -> String {
+    let element = || {
+        let line = condition.lines().nth(line.checked_sub(1)?)?;
+        let (start, _) = line.char_indices().nth(column.checked_sub(1)?)?;
+        let (_, rest) = line.get(start..)?.split_once('[')?;
+        let quote = rest.chars().next().filter(|it| matches!(it, '"' | '\''))?;
+        let end = rest.get(1..)?.find(quote)? + 2;
+        let (key, rest) = rest.split_at_checked(end)?;
+        rest.starts_with(']').then_some(key)
+    };
+    match element() {
+        Some(key) => short(&format_args!(
+            "has() takes a field, as in has(m.a); for a key write {key} in m"
+        )),
+        None => "has() takes a field, as in has(m.a); for a key write \"a/b\" in m".to_owned(),
+    }
+}
+
 /// The first error of the parser. What it says about nodes that are not there only follows from other errors.
-fn first(errors: &ParseErrors) -> CompileError {
+fn first(errors: &ParseErrors, condition: &str) -> CompileError {
     let follows = |message: &str| message.contains("Context");
     let mut errors = errors.errors.iter();
     let found = errors.clone().find(|error| !follows(&error.msg));
@@ -165,10 +194,15 @@ fn first(errors: &ParseErrors) -> CompileError {
         return at_start("this is no expression".to_owned());
     };
     let number = |number: isize| usize::try_from(number).unwrap_or(1).max(1);
+    let (line, column) = (number(error.pos.0), number(error.pos.1));
+    let message = match error.msg.contains("invalid argument to has()") {
+        true => has_takes(condition, (line, column)),
+        false => in_our_words(&error.msg),
+    };
     CompileError {
-        line: number(error.pos.0),
-        column: number(error.pos.1),
-        message: in_our_words(&error.msg),
+        line,
+        column,
+        message,
     }
 }
 

@@ -9,7 +9,7 @@ use chrono::DateTime;
 use jiff::Timestamp;
 use serde_json::Value as Json;
 
-use crate::program::TIME;
+use crate::environment::TIME;
 use crate::value::{TooDeep, Value};
 
 /// The objects that conditions see, by name, converted once for any number of evaluations.
@@ -59,6 +59,19 @@ impl Variables {
         let value = Value::from_json(object, hides)?;
         self.values.insert(name.to_owned(), value);
         Ok(())
+    }
+}
+
+impl Variables {
+    /// Whether there is a list at a path such as `pods.items`, and nothing in it.
+    pub(crate) fn is_empty_list(&self, path: &str) -> bool {
+        let mut fields = path.split('.');
+        let root = fields.next().and_then(|name| self.values.get(name));
+        let found = fields.try_fold(root, |value, field| match value {
+            Some(Value::Map(map)) => Some(map.field(field)),
+            _ => None,
+        });
+        matches!(found, Some(Some(Value::List(list))) if list.elements().is_empty())
     }
 }
 

@@ -254,3 +254,47 @@ fn a_check_that_looks_at_nothing_or_at_a_wrong_time_fails() {
         ran.text()
     );
 }
+
+/// Else it would be found when its time is over, which may be after weeks.
+#[test]
+fn a_constant_that_can_never_be_evaluated_is_a_mistake() {
+    let text = cleaner(&format!(
+        "{JOB}\nconditions:\n- time - timestamp('2026-01-15') > duration('168h')\n- time - timestamp(job.status.completionTime) > duration('7d')"
+    ));
+    let ran = check(&["--at", AT], &text);
+    assert_eq!(ran.code, 1, "{}", ran.text());
+    for expected in [
+        "write timestamp(\"2026-01-15T00:00:00Z\")",
+        "write duration(\"168h\")",
+    ] {
+        assert!(ran.text().contains(expected), "{}", ran.text());
+    }
+    assert!(!ran.text().contains("Error {"), "{}", ran.text());
+}
+
+#[test]
+fn a_condition_that_is_true_of_an_empty_list_says_what_is_safe() {
+    let pods = "
+ttl: 1h
+retry: { period: 5m }
+targets:
+- name: pods
+  includeWhenEvaluating: true
+  reference: { version: v1, kind: Pod, matchLabels: { run: x } }
+conditions:
+- pods.items.all(pod, pod.status.phase == 'Succeeded')
+- size(pods.items) > 0 && pods.items.all(pod, pod.status.phase == 'Succeeded')
+";
+    let report = report(&cleaner(pods));
+    let conditions = &report["conditions"];
+    let said = conditions[0]["message"].as_str().unwrap_or_default();
+    let expected = "pods.items is empty, and pods.items.all(...) is true of an empty list; to wait for one object, write \
+                    size(pods.items) > 0 && pods.items.all(...)";
+    assert_eq!((&conditions[0]["result"], said), (&json!("True"), expected));
+    assert_eq!(conditions[1]["result"], "False");
+    assert_eq!(conditions[1]["message"], Value::Null);
+    let strict = check(&["--strict", "--at", AT], &cleaner(pods));
+    let warning = format!("spec.conditions[0]: {expected}");
+    assert_eq!(strict.code, 1, "{}", strict.text());
+    assert!(strict.text().contains(&warning), "{}", strict.text());
+}

@@ -60,7 +60,7 @@ pub struct ConditionResult {
     /// The result: True, False or Error.
     pub result: ConditionVerdict,
 
-    /// What is wrong with the condition.
+    /// What is wrong with the condition, or which empty list it is true of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub message: Option<String>,

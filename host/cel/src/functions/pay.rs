@@ -1,11 +1,12 @@
 //! What `instrument` puts around parts of an expression: each pays for what happens next, and returns its argument as it is.
 
 use cel::ExecutionError;
+use cel::common::types::CelString;
 use cel::common::value::Val;
 
 use super::{Arguments, Returned, wrong};
-use crate::meter;
 use crate::value::{List, Map, Value, text_steps};
+use crate::{hint, meter};
 
 /// The steps of the longest text that is short: about 512 bytes.
 const BRIEF: u64 = 8;
@@ -28,6 +29,20 @@ pub(super) fn brief<'b, 'v>(arguments: Arguments<'b, 'v>) -> Returned<'b, 'v> {
         return Err(ExecutionError::function_error("text", message));
     }
     Ok(value)
+}
+
+/// The function that reads a duration. `cel` reads the start of a text that is none.
+///
+/// # Errors
+/// If the text is no duration.
+pub(super) fn duration<'b, 'v>(arguments: Arguments<'b, 'v>) -> Returned<'b, 'v> {
+    let value = brief(arguments)?;
+    match value.as_ref().downcast_ref::<CelString>() {
+        Some(text) if !hint::is_duration(text.inner()) => {
+            Err(ExecutionError::function_error("duration", "it is none"))
+        }
+        _ => Ok(value),
+    }
 }
 
 /// A function that writes out all of a value.

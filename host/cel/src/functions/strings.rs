@@ -236,7 +236,15 @@ pub(super) fn matches<'b, 'v>(arguments: Arguments<'b, 'v>) -> Returned<'b, 'v> 
                 let message = "the pattern takes too much memory; repeat less in it";
                 Err(refused(message.to_owned()))
             }
-            Err(_) => Err(refused(format!("{pattern:?} is no regular expression"))),
+            Err(error) => {
+                // It shows the pattern, and says below what is wrong there.
+                let error = error.to_string();
+                let why = error.lines().last().unwrap_or_default();
+                let why = why.strip_prefix("error: ").unwrap_or(why);
+                Err(refused(format!(
+                    "{pattern:?} is no regular expression: {why}"
+                )))
+            }
         }
     });
     found.map(|found| Value::Bool(CelBool::from(found)).into_cow())

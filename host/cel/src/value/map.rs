@@ -10,6 +10,7 @@ use cel::common::types::{CelDouble, CelInt, MAP_TYPE, Type};
 use cel::common::value::{CowVal, StaticVal, Val};
 
 use super::{Key, Value, equal, no_overload};
+use crate::message::HIDDEN;
 use crate::meter;
 
 static TYPE: Type = MAP_TYPE;
@@ -28,6 +29,11 @@ impl Map {
 
     pub(crate) fn entries(&self) -> &[(Value, Value)] {
         &self.0
+    }
+
+    /// The value of a key that is text.
+    pub(crate) fn field(&self, name: &str) -> Option<&Value> {
+        self.find(Key::Text(name))
     }
 
     fn find(&self, key: Key<'_>) -> Option<&Value> {
@@ -50,10 +56,7 @@ impl Map {
             Key::Text(key) => ExecutionError::no_such_key(key),
         })?;
         match (found, key) {
-            (Value::Hidden(_), Key::Text(key)) => Err(ExecutionError::function_error(
-                key,
-                "conditions do not see this value",
-            )),
+            (Value::Hidden(_), Key::Text(key)) => Err(ExecutionError::function_error(key, HIDDEN)),
             _ => Ok(found),
         }
     }

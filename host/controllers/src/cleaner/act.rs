@@ -170,10 +170,7 @@ impl Hands {
             Err(problem) => return Ok(ActionOutcome::Unusable(problem)),
         };
         let evaluation = match programs.is_empty() {
-            true => Evaluation {
-                outcomes: Vec::new(),
-                steps: 0,
-            },
+            true => Evaluation::default(),
             false => {
                 let began = std::time::Instant::now();
                 let seen = Arc::clone(&variables);

@@ -159,10 +159,12 @@ pub(super) fn results(world: &World) -> Option<Vec<ConditionResult>> {
 
 fn of_evaluation(evaluation: &Evaluation) -> Vec<ConditionResult> {
     let result = |(index, outcome): (usize, &Outcome)| {
+        let mut remarks = evaluation.remarks.iter();
+        let remark = remarks.find(|remark| remark.index == index);
         let plain = |result| ConditionResult {
             index: i32::try_from(index).unwrap_or(i32::MAX),
             result,
-            message: None,
+            message: remark.map(|remark| remark.message.clone()),
         };
         match outcome {
             Outcome::True => plain(ConditionVerdict::True),

@@ -30,7 +30,7 @@ pub(super) fn refused(world: &World, standing: &Standing<'_>) -> Option<Notice> 
 }
 
 /// Returns the Event about a deletion that begins.
-pub(super) fn triggered(objects: &[PlannedObject], checked: &Checked) -> Notice {
+pub(super) fn triggered(world: &World, objects: &[PlannedObject], checked: &Checked) -> Notice {
     let helm = match &checked.helm {
         Some(helm) => format!(", then the Helm release {} is uninstalled", helm.release),
         None => String::new(),
@@ -40,6 +40,9 @@ pub(super) fn triggered(objects: &[PlannedObject], checked: &Checked) -> Notice 
         objects => format!("{} and this Cleaner are deleted", counted(objects)),
     };
     let note = format!("all conditions are true: {deleted}{helm}");
+    let evaluation = world.learned.evaluation.iter();
+    let remarks = evaluation.flat_map(|it| it.remarks.iter().map(|remark| remark.message.clone()));
+    let note = appended(note, &remarks.collect::<Vec<_>>());
     Notice::normal(event::CONDITIONS_MET, note)
 }
 

@@ -36,7 +36,7 @@ pub(super) fn plan(
         return rest(world, &Standing::Refused(&refusal), next, now);
     }
     let objects: Vec<PlannedObject> = doomed.into_iter().map(|it| it.planned).collect();
-    let notice = report::triggered(&objects, checked);
+    let notice = report::triggered(world, &objects, checked);
     let dry_run = checked.is_dry_run.then(|| dry_run(&objects, checked));
     let progress = DeletionProgress {
         phase: DeletionPhase::Targets,

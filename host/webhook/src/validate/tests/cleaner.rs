@@ -58,6 +58,16 @@ async fn a_condition_that_does_not_compile_is_refused_with_its_index_and_positio
 }
 
 #[tokio::test]
+async fn a_constant_that_can_never_be_evaluated_is_refused() {
+    let new = cleaner(&json!([
+        "true",
+        "time - timestamp(job.status.completionTime) > duration('7d')"
+    ]));
+    let expected = r#"spec.conditions[1]: 1:55: "7d" is no duration of CEL, whose units are h, m and s; write duration("168h")"#;
+    check(&create(&new).await, Some((422, expected)), &[]);
+}
+
+#[tokio::test]
 async fn what_is_stored_already_is_a_warning() {
     let old = cleaner(&json!(["true", "jb.status.active == 0"]));
     let mut new = old.clone();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use podloom_cel::{Evaluation, Failure, Outcome, Reason};
+use podloom_cel::{Evaluation, Failure, Outcome, Reason, Remark};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -72,6 +72,9 @@ struct Setting {
     /// What the conditions come to; all are true by default.
     #[serde(default = "all_true")]
     outcomes: Vec<Result_>,
+    /// What is said of conditions that are true of an empty list.
+    #[serde(default)]
+    remarks: Vec<String>,
     search: Option<Timestamp>,
     #[serde(default)]
     doomed: Vec<Target>,
@@ -273,6 +276,7 @@ fn cluster(setting: Setting) -> Cluster {
                 .map(outcome)
                 .collect(),
             steps: 10,
+            remarks: setting.remarks.into_iter().map(remark).collect(),
         },
         search: setting.search,
         doomed: match setting.doomed_problem {
@@ -349,6 +353,10 @@ fn outcome((index, it): (usize, Result_)) -> Outcome {
         Result_::NotBoolean(message) => error(Reason::ResultNotBoolean, message),
         Result_::Spent(message) => error(Reason::BudgetExceeded, message),
     }
+}
+
+fn remark(message: String) -> Remark {
+    Remark { index: 0, message }
 }
 
 fn failure(index: usize, reason: Reason, message: &str) -> Failure {
