@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use tokio::sync::{Semaphore, oneshot};
+use podloom_turns::{Limits, Turns};
+use tokio::sync::oneshot;
 
 use crate::evaluate::{Budget, all_failed, evaluate_here};
 use crate::outcome::{Evaluation, Failure};
@@ -12,7 +13,13 @@ use crate::search::next_true_here;
 use crate::stack::{self, Broken};
 use crate::variables::Variables;
 
+/// How many may wait for a place. Whoever uses this has a limit of its own, which is lower.
+const WAITING: usize = 4096;
+
 /// Compiles and evaluates conditions on threads of its own, of which there are never more than a fixed number.
+///
+/// The places are shared fairly among tenants: one has at most as many as it leaves free, and who had long turns waits behind the others.
+/// So expensive conditions of one tenant do not keep another waiting.
 ///
 /// A future that is dropped ends nothing: no thread can be stopped from outside. So the bound is the [`Budget`], which the
 /// evaluation itself keeps, and the place of a dropped future stays taken until its thread has ended. Whoever finds no place
@@ -21,15 +28,19 @@ use crate::variables::Variables;
 /// The threads have larger stacks than those of tokio, which `cel` needs for nested conditions.
 #[derive(Clone, Debug)]
 pub struct Evaluator {
-    places: Arc<Semaphore>,
+    places: Turns<(), Arc<str>>,
 }
 
 impl Evaluator {
-    /// At most so many evaluations run at the same time, and at least one.
+    /// So many evaluations of one tenant run at the same time, at least one, and as many more for all other tenants.
     pub fn new(threads: usize) -> Self {
-        let places = threads.clamp(1, Semaphore::MAX_PERMITS);
+        let limits = Limits {
+            turns: threads.max(1).saturating_mul(2),
+            kept: 0,
+            waiting: WAITING,
+        };
         Self {
-            places: Arc::new(Semaphore::new(places)),
+            places: Turns::new(limits),
         }
     }
 
@@ -39,6 +50,7 @@ impl Evaluator {
     /// As there.
     pub async fn compile_all(
         &self,
+        tenant: &str,
         conditions: Vec<String>,
         names: Vec<String>,
     ) -> Result<Vec<Program>, Vec<Failure>> {
@@ -47,43 +59,43 @@ impl Evaluator {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             compile_here(&conditions, &names)
         };
-        let compiled = self.run(work).await;
+        let compiled = self.run(tenant, work).await;
         compiled.unwrap_or_else(|broken| Err(vec![none_compiled(&broken)]))
     }
 
     /// Does what [`crate::evaluate_all`] does.
     pub async fn evaluate_all(
         &self,
+        tenant: &str,
         programs: Arc<[Program]>,
-        variables: Arc<Variables>,
-        time: Timestamp,
+        (variables, time): (Arc<Variables>, Timestamp),
         budget: Budget,
     ) -> Evaluation {
         let count = programs.len();
         let work = move || evaluate_here(&programs, &variables, time, budget);
-        let evaluation = self.run(work).await;
+        let evaluation = self.run(tenant, work).await;
         evaluation.unwrap_or_else(|broken| all_failed(count, &broken.to_string()))
     }
 
     /// Does what [`crate::next_true`] does.
     pub async fn next_true(
         &self,
+        tenant: &str,
         programs: Arc<[Program]>,
-        variables: Arc<Variables>,
-        now: Timestamp,
+        (variables, now): (Arc<Variables>, Timestamp),
         budget: Budget,
     ) -> Option<Timestamp> {
         let work = move || next_true_here(&programs, &variables, now, budget);
-        self.run(work).await.ok()?
+        self.run(tenant, work).await.ok()?
     }
 
     async fn run<T: Send + 'static>(
         &self,
+        tenant: &str,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Broken> {
-        // The places are never closed.
-        let place = Arc::clone(&self.places).acquire_owned().await;
-        let place = place.map_err(|error| Broken::Panic(error.to_string()))?;
+        let place = self.places.take((), Arc::from(tenant)).await;
+        let place = place.map_err(Broken::Full)?;
         let (done, result) = oneshot::channel();
         let started = stack::start(move || {
             let result = stack::caught(work);

@@ -86,7 +86,7 @@ pub fn compile_all(conditions: &[&str], names: &[&str]) -> Result<Vec<Program>, 
 /// The failure if nothing could be compiled. Without a thread, that says nothing about the conditions.
 pub(crate) fn none_compiled(broken: &Broken) -> Failure {
     let reason = match broken {
-        Broken::Start(_) => Reason::EvaluationError,
+        Broken::Full(_) | Broken::Start(_) => Reason::EvaluationError,
         Broken::Panic(_) => Reason::CompileError,
     };
     Failure::new(0, reason, &broken.to_string())

@@ -13,6 +13,9 @@ const NAME: &str = "cel";
 /// Why work was not done.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Broken {
+    /// There is no place in the queue.
+    #[error("conditions cannot be evaluated now: {0}")]
+    Full(#[source] podloom_turns::Full),
     /// The operating system gave no thread.
     #[error("no thread could be started: {0}")]
     Start(#[source] io::Error),

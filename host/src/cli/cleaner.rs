@@ -29,7 +29,7 @@ pub(crate) struct CleanerArguments {
     )]
     pub(crate) workers: u16,
 
-    /// How many threads evaluate conditions at the same time.
+    /// How many threads evaluate conditions of one namespace at the same time. For all other namespaces there are as many more.
     #[arg(
         long = "cleaner-evaluation-threads",
         value_name = "N",

@@ -96,7 +96,7 @@ impl Hands {
         let generation = world.cleaner.metadata.generation;
         match action {
             Action::Compile(programs) => {
-                let compiled = self.compile(checked).await;
+                let compiled = self.compile((id, checked)).await;
                 let (verdict, kept) = match compiled {
                     Ok(compiled) => (
                         Compiled::Fine,
@@ -121,13 +121,18 @@ impl Hands {
         }
     }
 
-    async fn compile(&self, checked: &Checked) -> Result<Arc<[Program]>, Vec<Failure>> {
+    async fn compile(
+        &self,
+        (id, checked): (&CleanerId, &Checked),
+    ) -> Result<Arc<[Program]>, Vec<Failure>> {
         if checked.conditions.is_empty() {
             return Ok(Arc::from([]));
         }
-        let compiled = self
-            .evaluator
-            .compile_all(checked.conditions.clone(), checked.variable_names());
+        let compiled = self.evaluator.compile_all(
+            &id.namespace,
+            checked.conditions.clone(),
+            checked.variable_names(),
+        );
         compiled.await.map(Arc::from)
     }
 
@@ -141,7 +146,7 @@ impl Hands {
         if let Some(programs) = memory.programs(&id.uid, generation) {
             return Ok(programs);
         }
-        let Ok(programs) = self.compile(checked).await else {
+        let Ok(programs) = self.compile((id, checked)).await else {
             // They compiled before, so only a thread is missing.
             return Err(retry(
                 "Compile",
@@ -174,9 +179,12 @@ impl Hands {
             false => {
                 let began = std::time::Instant::now();
                 let seen = Arc::clone(&variables);
-                let evaluating =
-                    self.evaluator
-                        .evaluate_all(programs, seen, at, Budget::EVALUATION);
+                let evaluating = self.evaluator.evaluate_all(
+                    &who.0.namespace,
+                    programs,
+                    (seen, at),
+                    Budget::EVALUATION,
+                );
                 let evaluation = evaluating.await;
                 self.metrics.evaluated(&evaluation, began.elapsed());
                 evaluation
@@ -196,9 +204,9 @@ impl Hands {
         };
         let programs = self.programs(world, who).await?;
         let variables = Arc::clone(variables);
-        let searching = self
-            .evaluator
-            .next_true(programs, variables, *at, Budget::SEARCH);
+        let searching =
+            self.evaluator
+                .next_true(&who.0.namespace, programs, (variables, *at), Budget::SEARCH);
         Ok(ActionOutcome::Found(searching.await))
     }
 

@@ -17,7 +17,7 @@ pub struct CleanerValidator {
 }
 
 impl CleanerValidator {
-    /// Returns one that compiles on at most so many threads at the same time.
+    /// Returns one that compiles on at most so many threads at the same time for one namespace, and on as many more for others.
     #[must_use]
     pub fn new(settings: CleanerSettings, threads: usize) -> Self {
         Self {
@@ -52,7 +52,7 @@ impl CleanerValidator {
             // One at a time: each takes below a second, and thirty-two of them may take longer than anybody waits.
             let compiled = self
                 .evaluator
-                .compile_all(vec![condition.clone()], names.clone())
+                .compile_all(namespace, vec![condition.clone()], names.clone())
                 .await;
             let failures = compiled.err().unwrap_or_default();
             let failures = failures.iter();
