@@ -147,6 +147,8 @@ pub mod reason {
     pub const AUTHENTICATED: &str = "Authenticated";
     /// The operation takes longer than the spec allows.
     pub const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
+    /// The infrastructure was deleted more than once, and is there as before.
+    pub const DELETION_UNDONE: &str = "DeletionUndone";
     /// The infrastructure is being deleted.
     pub const DELETING: &str = "Deleting";
 

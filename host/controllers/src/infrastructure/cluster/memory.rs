@@ -62,6 +62,8 @@ pub(crate) struct Known {
     pub(crate) tried: Option<i64>,
     /// IM has accepted the deletion, and did not fail since.
     pub(crate) is_deleting: bool,
+    /// Accepted deletions after which the infrastructure was there as before.
+    pub(crate) undone: Undone,
     /// Since when IM has said that the infrastructure which was to be deleted does not exist.
     pub(crate) gone_since: Option<Timestamp>,
     /// More than one infrastructure may have the Cluster's name: a search found several, or the process that searched has ended.
@@ -100,6 +102,15 @@ pub(crate) struct Trouble {
     pub(crate) reason: &'static str,
     /// A sentence, with IM's own words.
     pub(crate) message: String,
+}
+
+/// Deletions that IM accepted, and the cloud or IM has undone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Undone {
+    /// How many.
+    pub(crate) times: u32,
+    /// The request that was counted last.
+    pub(crate) call: Option<Timestamp>,
 }
 
 /// A search for an infrastructure of the Cluster's name, as far as it got.
@@ -220,6 +231,26 @@ impl Memory {
     }
 }
 
+impl Undone {
+    /// What follows the number in a message.
+    pub(crate) const TEXT: &str = " deletions that the Infrastructure Manager accepted";
+
+    /// Counts the deletion that was requested then, once.
+    pub(crate) fn count(&mut self, call: Option<Timestamp>) {
+        if self.call != call {
+            self.times = self.times.saturating_add(1);
+            self.call = call;
+        }
+    }
+
+    /// The number in a message that a process before this one has written.
+    fn times(message: &str) -> u32 {
+        let before = message.split(Self::TEXT).next().unwrap_or_default();
+        let number = before.rsplit(' ').next().unwrap_or_default();
+        number.parse().unwrap_or_default()
+    }
+}
+
 impl Search {
     /// Returns a new search about a call.
     pub(crate) fn about(call: Option<Timestamp>) -> Self {
@@ -251,7 +282,13 @@ impl Known {
                 message: it.message.clone(),
             })
         });
+        let undone = find(condition::INFRASTRUCTURE_READY);
+        let undone = undone.filter(|it| it.message.contains(Undone::TEXT));
         Self {
+            undone: Undone {
+                times: undone.map_or(0, |it| Undone::times(&it.message)),
+                call: Durable::of(status).last_call_at(),
+            },
             tried: refusal.as_ref().and(cluster.metadata.generation),
             refusal,
             may_have_twins: is_deletion_begun(status),

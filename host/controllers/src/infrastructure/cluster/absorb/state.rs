@@ -39,6 +39,10 @@ pub(super) fn read(world: &mut World, reading: Reading, at: Timestamp) {
     world.known.gone = None;
     world.known.sent_as = None;
     let (state, total) = (reading.state, reading.vms.len());
+    if world.known.is_deleting && !matches!(state, ImState::Deleting | ImState::Unknown) {
+        let call = world.durable.last_call_at();
+        world.known.undone.count(call);
+    }
     world.known.reading = Some(At { what: reading, at });
     if state != ImState::Configured {
         return notice(world, state, at);

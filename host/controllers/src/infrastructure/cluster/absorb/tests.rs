@@ -347,3 +347,37 @@ fn at_another_url_only_the_name_counts() {
     assert!(own.known.gone.is_none());
     assert!(!own.is_elsewhere());
 }
+
+/// IM answers that it deletes, and then it has the infrastructure as before.
+#[test]
+fn an_accepted_deletion_that_is_undone_counts_once() {
+    let going = |state: &str| {
+        format!(
+            "{{ cluster: {{ metadata: {{ deletionTimestamp: \"2026-01-01T00:59:00Z\" }}, status: {{ operation: {{ kind: Delete, \
+             startedAt: \"2026-01-01T00:59:00.000000Z\", lastCallAt: \"2026-01-01T00:59:00.000000Z\", finishedAt: null, attempts: 2 }} }} \
+             }}, known: {{ deleting: true, undone: 1, reading: {{ state: {state} }} }} }}"
+        )
+    };
+    for (state, times) in [
+        ("configured", 2),
+        ("running", 2),
+        ("deleting", 1),
+        ("unknown", 1),
+    ] {
+        let Case { mut world, now } = Case::read(&going(state));
+        let reading = world.known.reading.clone().unwrap().what;
+        for _ in 0..2 {
+            let reply = Reply::Answer(Answer::State(reading.clone()));
+            let ask = Ask::State(id('4'));
+            absorb(
+                &mut world,
+                Asked {
+                    ask,
+                    reply,
+                    at: now,
+                },
+            );
+        }
+        assert_eq!(world.known.undone.times, times, "{state}");
+    }
+}

@@ -2,14 +2,18 @@
 
 use jiff::Timestamp;
 use podloom_api::OperationKind;
+use podloom_api::names::infrastructure::annotation::{ABANDON, FORCE, ON_DELETE};
 use podloom_api::names::infrastructure::{condition, reason};
 
 use super::Finding;
 use crate::engine::conditions::ConditionStatus;
-use crate::infrastructure::cluster::memory::Trouble;
+use crate::infrastructure::cluster::memory::{Trouble, Undone};
 use crate::infrastructure::cluster::shortage::Shortage;
 use crate::infrastructure::cluster::world::World;
 use crate::infrastructure::im::ImState;
+
+/// After so many deletions that were undone, it is said. The first may have been read too early.
+const UNDONE_MIN: u32 = 2;
 
 /// Returns whether the machines are configured: the first row that fits counts.
 pub(crate) fn infrastructure_ready(world: &World, now: Timestamp) -> Finding {
@@ -40,6 +44,9 @@ fn found(world: &World, now: Timestamp) -> (ConditionStatus, Why) {
     }
     if world.is_overdue(now) {
         return no((reason::DEADLINE_EXCEEDED, late(world)));
+    }
+    if let Some(message) = undone(world) {
+        return no((reason::DELETION_UNDONE, message));
     }
     if world.is_deleted() {
         let message = "the Infrastructure Manager deletes the infrastructure".to_owned();
@@ -147,7 +154,24 @@ fn late(world: &World) -> String {
     let kind = operation.map_or(OperationKind::Create, |it| it.kind);
     let seconds = world.timeout(kind).as_secs();
     let what = kind.as_str().to_lowercase();
-    format!("{what} takes longer than {seconds} s; {}", said(world))
+    let said = undone(world).unwrap_or_else(|| said(world));
+    format!("{what} takes longer than {seconds} s; {said}")
+}
+
+/// What is said once the infrastructure was there as before after more than one deletion that IM accepted.
+fn undone(world: &World) -> Option<String> {
+    let times = world.known.undone.times;
+    let operation = world.durable.under_way();
+    let operation =
+        operation.filter(|it| it.kind == OperationKind::Delete && times >= UNDONE_MIN)?;
+    let state = world.im_state().map_or("there", ImState::as_str);
+    Some(format!(
+        "{times}{} since {} were undone: the infrastructure is {state} again. Look in the cloud for what keeps the machines, such as a \
+         lock, or a right that the account lacks. The annotation {ON_DELETE} can help: {FORCE} gives up what cannot be deleted, \
+         {ABANDON} lets the Cluster go and leaves the machines",
+        Undone::TEXT,
+        operation.started_at
+    ))
 }
 
 fn why(trouble: &Trouble) -> Why {

@@ -45,6 +45,29 @@ fn after_a_restart_the_status_says_what_was_refused() {
 }
 
 #[test]
+fn after_a_restart_the_status_says_how_often_a_deletion_was_undone() {
+    let times = |message: &str| {
+        let status = json!({ "conditions": [{ "type": "InfrastructureReady", "status": "False", "reason": "DeletionUndone",
+            "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z" }] });
+        let cluster =
+            json!({ "metadata": { "name": "a" }, "spec": { "tosca": {} }, "status": status });
+        Known::of(&serde_json::from_value(cluster).unwrap())
+            .undone
+            .times
+    };
+    let text = "deletions that the Infrastructure Manager accepted since then were undone";
+    assert_eq!(times(&format!("12 {text}")), 12);
+    assert_eq!(
+        times(&format!("delete takes longer than 60 s; 3 {text}")),
+        3
+    );
+    assert_eq!(
+        times("the Infrastructure Manager deletes the infrastructure"),
+        0
+    );
+}
+
+#[test]
 fn a_change_of_what_an_answer_depends_on_ends_all_waits() {
     let Case { mut world, now } = Case::read("known: { rest: 100, trouble: Unreachable }");
     let inputs = world.inputs(Vec::new());

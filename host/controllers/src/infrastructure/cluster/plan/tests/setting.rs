@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::simulated::template;
 use crate::infrastructure::cluster::change::Change;
 use crate::infrastructure::cluster::memory::{
-    At, Kept, Known, KubeconfigTrouble, Ownership, Probe, Search, Trouble,
+    At, Kept, Known, KubeconfigTrouble, Ownership, Probe, Search, Trouble, Undone,
 };
 use crate::infrastructure::cluster::shortage::Shortage;
 use crate::infrastructure::cluster::wanted::Wanted;
@@ -113,6 +113,9 @@ struct Knows {
     tried: Option<i64>,
     #[serde(default)]
     deleting: bool,
+    /// So many accepted deletions were undone.
+    #[serde(default)]
+    undone: u32,
     #[serde(default)]
     busy: bool,
     #[serde(default)]
@@ -313,6 +316,10 @@ fn known(knows: &Knows, cluster: &podloom_api::ClusterObject, now: Timestamp) ->
         log: knows.log.clone().map(|what| At { what, at: now }),
         tried: knows.tried,
         is_deleting: knows.deleting,
+        undone: Undone {
+            times: knows.undone,
+            call: None,
+        },
         is_busy: knows.busy,
         has_no_template: knows.no_template,
         shortage: match knows.shortage {
