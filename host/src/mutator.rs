@@ -258,6 +258,14 @@ impl PodMutator for ChainMutator {
         let serving = self.slot.serving();
         Some(serving.chain.as_ref()?.digest().to_owned())
     }
+
+    fn writes_labels(&self) -> bool {
+        let serving = self.slot.serving();
+        serving
+            .chain
+            .as_ref()
+            .is_some_and(|chain| chain.writes_labels())
+    }
 }
 
 /// Runs work on a blocking thread. Returns none if it did not finish before the deadline. Work that had to wait for a thread until

@@ -98,6 +98,7 @@ mod webhook_owners;
 mod webhook_refusals;
 mod webhook_render;
 mod webhook_rights;
+mod webhook_selectors;
 mod webhook_validation;
 
 use std::collections::BTreeSet;

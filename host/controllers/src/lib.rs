@@ -17,6 +17,7 @@ pub mod portal;
 mod run;
 mod shown;
 mod traces;
+mod workload;
 
 pub use admission::{AdmissionCaches, NamespaceConfigs, TunnelClasses};
 pub use browser::{BrowserSetup, Timeouts, render, validate};
@@ -31,7 +32,7 @@ pub use infrastructure::InfrastructureSetup;
 pub use metrics::ControllerMetrics;
 pub use mutator::{
     Change, MutatedPod, Note, PluginOutcome, PluginRun, PodMutator, PodRejection, PodRequest,
-    RejectedPod, Write, kept_labels,
+    RejectedPod, Write,
 };
 pub use portal::{
     ChainPolicy, ClientVersion, Observation, PortalSetup, RelaySettings, TunnelSettings,
@@ -39,3 +40,4 @@ pub use portal::{
 };
 pub use run::{ControllerError, DutySetup, Setup, run};
 pub use traces::TRACES;
+pub use workload::selected_labels;

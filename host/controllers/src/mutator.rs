@@ -22,6 +22,11 @@ pub trait PodMutator: Send + Sync {
 
     /// Returns the digest of the chain that the next pod will see; none without a chain.
     fn chain(&self) -> Option<String>;
+
+    /// Returns whether a plugin of that chain may write labels, so that it matters which ones a workload needs.
+    fn writes_labels(&self) -> bool {
+        true
+    }
 }
 
 /// What a pod is mutated for, as far as plugins may ask.
@@ -49,23 +54,6 @@ pub struct PodRequest {
     pub deadline: Option<Instant>,
     /// Whether to make the patch, which costs as much time as the writes themselves.
     pub wants_patch: bool,
-}
-
-/// Returns the keys of the labels of a single pod that no plugin may change, given its metadata and these labels: all labels if it
-/// belongs to a controller, else none.
-///
-/// A pod does not show which labels the controller's selector matches, and a controller that does not find its pod again makes
-/// another one, without end.
-pub fn kept_labels(metadata: Option<&Value>, labels: &BTreeMap<String, String>) -> Arc<[String]> {
-    let owners = metadata.and_then(|metadata| metadata.get("ownerReferences")?.as_array());
-    let is_controlled = owners.is_some_and(|owners| {
-        let mut controls = owners.iter().map(|owner| owner.get("controller"));
-        controls.any(|controls| controls.and_then(Value::as_bool) == Some(true))
-    });
-    match is_controlled {
-        true => labels.keys().cloned().collect(),
-        false => Arc::default(),
-    }
 }
 
 /// A pod that the chain accepted.

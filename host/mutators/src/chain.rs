@@ -28,6 +28,9 @@ use crate::sandbox::{CallFailure, CallResult, Mutated};
 use crate::stamp::{self, Stamped};
 use crate::until::Until;
 
+/// Where labels are. Nothing above it can be granted.
+const LABELS: &str = "/metadata/labels";
+
 /// Why a chain could not be loaded from a bundle.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{MANIFEST}:{line}: plugin {plugin} ({file}) {problem}")]
@@ -140,6 +143,12 @@ impl Chain {
     /// Digest of everything that affects the resulting pod: files, order, grants, configuration, `match`, policies and limits.
     pub fn digest(&self) -> &str {
         &self.digest
+    }
+
+    /// Whether a plugin may write labels.
+    pub fn writes_labels(&self) -> bool {
+        let mut granted = self.plugins.iter().flat_map(|plugin| &plugin.allow);
+        granted.any(|path| path.starts_with(LABELS))
     }
 
     /// Passes a pod through the chain and stamps it. The pod's managedFields are dropped, since they are no longer true.

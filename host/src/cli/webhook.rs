@@ -4,10 +4,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use kube::core::GroupVersionKind;
 use podloom_controllers::duties::WEBHOOK_NAME;
+use podloom_webhook::{OwnerKind, UnknownOwners};
 
-use super::{duration, namespace, object_name};
+use super::{duration, is_dns_label, namespace, object_name};
 
 /// The shortest lifetime of certificates: with a shorter one, a renewal would come too late.
 const LIFETIME_MIN: Duration = Duration::from_secs(2);
@@ -54,6 +56,22 @@ pub(crate) struct WebhookArguments {
     #[arg(long = "trusted-account", value_name = "NS/NAME", env = "PODLOOM_TRUSTED_ACCOUNT", value_delimiter = ',', value_parser = account)]
     pub(crate) trusted: Vec<Account>,
 
+    /// Another kind whose controller creates pods, and the ServiceAccount of this controller; repeat the option for several. No
+    /// plugin may change the labels in spec.selector of such an object. Kubernetes' own kinds are known. The operator needs the right
+    /// to get objects of the kind.
+    #[arg(long = "pod-owner", value_name = "KIND.VERSION.GROUP=NS/NAME", env = "PODLOOM_POD_OWNER", value_delimiter = ',', value_parser = pod_owner)]
+    pub(crate) pod_owners: Vec<OwnerKind>,
+
+    /// Which labels no plugin may change if the controller of a pod is of another kind, does not exist, or did not create the pod:
+    /// with ignore none, with protect all. With protect, whoever creates a pod can keep plugins from its labels.
+    #[arg(
+        long = "unknown-owners",
+        value_name = "HOW",
+        env = "PODLOOM_UNKNOWN_OWNERS",
+        default_value = "ignore"
+    )]
+    pub(crate) unknown_owners: HowUnknown,
+
     /// How long the webhooks are still served after SIGTERM. In this time the API server learns to call other replicas. With 10
     /// seconds more for the last reviews, it must fit into --shutdown-timeout.
     #[arg(long = "webhook-drain", value_name = "TIME", env = "PODLOOM_WEBHOOK_DRAIN", default_value = "12s", value_parser = duration::parse)]
@@ -67,6 +85,22 @@ pub(crate) struct WebhookArguments {
     /// Serve without TLS, to measure what TLS costs. The API server never connects without TLS.
     #[arg(long = "webhook-without-tls", hide = true)]
     pub(crate) without_tls: bool,
+}
+
+/// [`UnknownOwners`] on the command line.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HowUnknown {
+    Ignore,
+    Protect,
+}
+
+impl From<HowUnknown> for UnknownOwners {
+    fn from(how: HowUnknown) -> Self {
+        match how {
+            HowUnknown::Ignore => Self::Ignore,
+            HowUnknown::Protect => Self::Protect,
+        }
+    }
 }
 
 /// A ServiceAccount.
@@ -101,6 +135,22 @@ fn account(text: &str) -> Result<Account, String> {
         namespace: namespace(ns)?,
         name: object_name(name)?,
     })
+}
+
+/// Parses `KIND.VERSION.GROUP=NS/NAME`.
+fn pod_owner(text: &str) -> Result<OwnerKind, String> {
+    let usage = "write KIND.VERSION.GROUP=NAMESPACE/NAME, for example CloneSet.v1alpha1.apps.kruise.io=kruise-system/kruise-manager";
+    let (kind, controller) = text.split_once('=').ok_or(usage)?;
+    let [kind, version, group] = kind.splitn(3, '.').collect::<Vec<_>>()[..] else {
+        return Err(usage.to_owned());
+    };
+    let is_kind = kind.starts_with(|first: char| first.is_ascii_uppercase())
+        && kind.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if !is_kind || !is_dns_label(version) || object_name(group).is_err() {
+        return Err(usage.to_owned());
+    }
+    let kind = GroupVersionKind::gvk(group, version, kind);
+    Ok(OwnerKind::new(&kind, account(controller)?.username()))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use podloom_api::{InfrastructureKind, SelenosisApi};
+use podloom_controllers::selected_labels;
 use serde_json::Value;
 
 use super::document::Document;
@@ -40,14 +41,14 @@ pub(crate) enum DocumentKind {
 pub(crate) struct Template {
     /// The steps from the object to the template.
     pub(crate) path: Vec<Step>,
-    /// The label keys in the workload's selector.
+    /// The keys of the labels by which the workload finds its pods.
     pub(crate) selector: Arc<[String]>,
 }
 
 impl Template {
-    fn of(workload: &Value, path: Vec<Step>) -> Self {
+    fn of(workload: &Value, (api_version, kind): (&str, &str), path: Vec<Step>) -> Self {
         Self {
-            selector: selector(workload, &path),
+            selector: selected(workload, api_version, kind, &path),
             path,
         }
     }
@@ -86,7 +87,8 @@ pub(crate) fn kind(document: &Document) -> DocumentKind {
         Some((_, podloom_api::SelenosisKind::BrowserConfig)) => return DocumentKind::BrowserConfig,
         None => {}
     }
-    match (api_version, document.kind.as_str()) {
+    let name = (api_version, document.kind.as_str());
+    match name {
         ("v1", "Pod") => return DocumentKind::Pod,
         ("v1", "Namespace") => return DocumentKind::Namespace,
         (PORTAL, "PortalExpose") => return DocumentKind::PortalExpose,
@@ -110,7 +112,7 @@ pub(crate) fn kind(document: &Document) -> DocumentKind {
         for path in paths {
             // Two pointers can name the same template.
             if templates.iter().all(|template| template.path != path) {
-                templates.push(Template::of(&document.value, path));
+                templates.push(Template::of(&document.value, name, path));
             }
         }
         return if templates.is_empty() {
@@ -122,7 +124,7 @@ pub(crate) fn kind(document: &Document) -> DocumentKind {
     let template = workload(api_version, &document.kind, &document.value).or_else(|| {
         let spec = descend(&document.value, &["spec", "template", "spec"])?;
         spec.get("containers")?.as_array()?;
-        Some(template(&document.value, &["spec", "template"]))
+        Some(template(&document.value, name, &["spec", "template"]))
     });
     template.map_or(DocumentKind::Other, DocumentKind::Workload)
 }
@@ -131,14 +133,12 @@ pub(crate) fn kind(document: &Document) -> DocumentKind {
 pub(crate) fn workload(api_version: &str, kind: &str, object: &Value) -> Option<Template> {
     let mut workloads = WORKLOADS.into_iter();
     let known = workloads.find(|(version, name, _)| *version == api_version && *name == kind);
-    known.map(|(_, _, path)| template(object, path))
+    known.map(|(_, _, path)| template(object, (api_version, kind), path))
 }
 
-fn template(workload: &Value, path: &[&str]) -> Template {
-    Template::of(
-        workload,
-        path.iter().map(|field| Step::from(*field)).collect(),
-    )
+fn template(workload: &Value, name: (&str, &str), path: &[&str]) -> Template {
+    let path = path.iter().map(|field| Step::from(*field)).collect();
+    Template::of(workload, name, path)
 }
 
 fn infrastructure_kind(name: &str) -> Option<InfrastructureKind> {
@@ -217,33 +217,18 @@ pub(crate) fn descend<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> 
     path.iter().try_fold(value, |value, field| value.get(field))
 }
 
-/// The label keys in the selector beside a template. It is a LabelSelector, or a plain map in a v1 ReplicationController.
-fn selector(workload: &Value, path: &[Step]) -> Arc<[String]> {
+/// The keys of the labels by which a workload finds the pods of this template.
+fn selected(workload: &Value, api_version: &str, kind: &str, path: &[Step]) -> Arc<[String]> {
     let beside = path.split_last().map_or(&[][..], |(_, above)| above);
-    let Some(selector) = field::get(workload, beside).and_then(|spec| spec.get("selector")) else {
-        return Arc::default();
+    let field = |fields: &[&str]| descend(field::get(workload, beside)?, fields);
+    let selector = match kind {
+        // The API server's default.
+        "ReplicationController" if api_version == "v1" => field(&["selector"])
+            .filter(|selector| selector.as_object().is_some_and(|it| !it.is_empty()))
+            .or_else(|| field(&["template", "metadata", "labels"])),
+        _ => field(&["selector"]),
     };
-    let is_plain =
-        selector.get("matchLabels").is_none() && selector.get("matchExpressions").is_none();
-    let labels = if is_plain {
-        Some(selector)
-    } else {
-        selector.get("matchLabels")
-    };
-    let literal = labels
-        .and_then(Value::as_object)
-        .into_iter()
-        .flat_map(|labels| labels.keys().cloned());
-    let expressions = selector
-        .get("matchExpressions")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(|expression| expression.get("key")?.as_str().map(str::to_owned));
-    let mut keys: Vec<String> = literal.chain(expressions).collect();
-    keys.sort();
-    keys.dedup();
-    keys.into()
+    selected_labels(group(api_version), kind, selector)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use podloom_controllers::{MutatedPod, PluginOutcome, PluginRun, PodRequest, kept_labels};
+use podloom_controllers::{MutatedPod, PluginOutcome, PluginRun, PodRequest};
 use serde_json::{Value, json};
 
 use super::Setting;
@@ -47,8 +47,8 @@ pub(crate) fn subject_of(
     let labels = texts(pod.pointer("/metadata/labels"));
     let selector = match template {
         Some(template) => Arc::clone(&template.selector),
-        // As in the webhook, which gets single pods only.
-        None => kept_labels(pod.get("metadata"), &labels),
+        // As in the webhook, where only pods of a controller's account have an owner that counts.
+        None => Arc::default(),
     };
     let request = PodRequest {
         kind: "Pod",

@@ -1,5 +1,4 @@
-use super::pod::{Subject, subject};
-use super::{Namespaces, ObjectError, Problems, settle};
+use super::{ObjectError, Problems, settle};
 use crate::manifest::{self, Depth};
 use crate::mutator::ChainPanicked;
 
@@ -23,23 +22,4 @@ fn a_panic_of_the_chain_exits_with_code_3() {
     let outcomes = vec![(document, Err(ObjectError::from(rejected)))];
     assert!(settle(outcomes, &mut problems).is_ok());
     assert_eq!(problems.errors.len(), 1);
-}
-
-/// Otherwise the webhook would give another pod.
-#[test]
-fn labels_of_a_pod_that_a_controller_owns_are_protected() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("a.yaml");
-    let pod = |controller| {
-        let text = format!(
-            "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  labels: {{app: web}}\n  ownerReferences: [{{kind: ReplicaSet, name: b, controller: {controller}}}]\n"
-        );
-        std::fs::write(&file, text).unwrap();
-        let documents = manifest::read(&[file.display().to_string()], Depth::Flat).unwrap();
-        let document = documents.first().unwrap();
-        let Subject { request, .. } = subject(document, None, &Namespaces::default(), "default");
-        request.selector.to_vec()
-    };
-    assert_eq!(pod(true), ["app"]);
-    assert!(pod(false).is_empty());
 }

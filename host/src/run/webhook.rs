@@ -14,8 +14,8 @@ use podloom_controllers::{AdmissionCaches, CleanerValidator, PodMutator};
 use podloom_turns::Limits;
 use podloom_webhook::{
     CertificateMetrics, CertificateSlot, ChainTurns, ClusterNamespaces, Hosts, Lines, Namespaces,
-    ObjectWebhook, OwnSetup, PodWebhook, Webhook, WebhookMetrics, issue as issue_certificates,
-    router, serve_files, serve_own, server_config,
+    ObjectWebhook, OwnSetup, Owners, PodWebhook, Webhook, WebhookMetrics,
+    issue as issue_certificates, router, serve_files, serve_own, server_config,
 };
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
@@ -199,6 +199,7 @@ pub(super) fn task(
         pods: PodWebhook {
             mutator: Arc::clone(&mutator),
             namespaces: Arc::clone(&namespaces),
+            owners: owners(parts),
             trusted: trusted.map(Account::username).collect(),
             turns: parts.turns.clone(),
             lines: Lines::default(),
@@ -230,6 +231,12 @@ pub(super) fn task(
         drain: arguments.drain,
         background: future::join(serving, watching).map(drop).boxed(),
     }))
+}
+
+fn owners(parts: &Parts<'_>) -> Owners {
+    let arguments = &parts.arguments.webhook;
+    let (others, unknown) = (arguments.pod_owners.clone(), arguments.unknown_owners);
+    Owners::new(parts.client.clone(), others, unknown.into())
 }
 
 impl WebhookTask {

@@ -10,6 +10,7 @@ mod lines;
 mod metrics;
 mod mutate;
 mod namespaces;
+mod owners;
 mod reply;
 mod review;
 mod server;
@@ -24,6 +25,7 @@ pub use lines::Lines;
 pub use metrics::WebhookMetrics;
 pub use mutate::{NamespaceMetadata, Namespaces, PodWebhook, Unread};
 pub use namespaces::ClusterNamespaces;
+pub use owners::{OwnerKind, Owners, UnknownOwners};
 pub use server::{Webhook, network, router};
 pub use validate::ObjectWebhook;
 

@@ -45,6 +45,8 @@ pub(crate) enum Outcome {
     NoChain,
     /// Its namespace could not be read.
     NoNamespace,
+    /// The controller of its pod could not be read.
+    NoOwner,
     /// It did not get its turn in time.
     Busy,
     /// There was no memory for it.
@@ -85,6 +87,7 @@ impl Outcome {
             Self::Broken => "broken",
             Self::NoChain => "no_chain",
             Self::NoNamespace => "no_namespace",
+            Self::NoOwner => "no_owner",
             Self::Busy => "busy",
             Self::Full => "full",
             Self::Malformed => "malformed",

@@ -8,7 +8,6 @@ use futures::future::BoxFuture;
 use podloom_api::names;
 use podloom_controllers::{
     MutatedPod, PluginOutcome, PluginRun, PodMutator, PodRejection, PodRequest, RejectedPod,
-    kept_labels,
 };
 use serde_json::Value;
 use tokio::time::timeout_at;
@@ -16,6 +15,7 @@ use tokio::time::timeout_at;
 use crate::ChainTurns;
 use crate::lines::{About, Lines};
 use crate::metrics::{Outcome, WebhookMetrics};
+use crate::owners::{Kept, Owners};
 use crate::review::{Answer, NAME_BYTES, ObjectKind, Operation, ReviewRequest, Tenant, shorten};
 use crate::unavailable::Unavailable;
 
@@ -66,6 +66,8 @@ pub struct PodWebhook {
     pub mutator: Arc<dyn PodMutator>,
     /// The namespaces, for plugins that ask.
     pub namespaces: Arc<dyn Namespaces>,
+    /// What controls the pods.
+    pub owners: Owners,
     /// Accounts whose pods pass unchanged if they carry the stamp of this very chain, as `system:serviceaccount:NS:NAME`.
     pub trusted: Vec<String>,
     /// The turns to pass the chain, which all that use the chain share.
@@ -98,6 +100,10 @@ impl PodWebhook {
             let name = shorten(&review.namespace, NAME_BYTES).into_owned();
             return Err(Unavailable::Namespace(name));
         };
+        let kept = match self.mutator.writes_labels() {
+            true => self.owners.kept(&review, deadline).await?,
+            false => Kept::unasked(&review.object),
+        };
         let arrived = Instant::now();
         let who = Who::of(&review);
         let (peer, of) = who.tenant.clone();
@@ -106,13 +112,16 @@ impl PodWebhook {
             return Err(Unavailable::Busy);
         };
         metrics.waited(arrived.elapsed());
-        let (pod, request) = request(review, namespace, deadline);
+        let (pod, mut request) = request(review, namespace, deadline);
+        request.selector = kept.labels;
         let result = self.mutator.mutate(pod, request).await;
         drop(turn);
-        match result {
-            Ok(mutated) => Ok(admitted(mutated, &who)),
-            Err(rejected) => rejection(rejected, &who, &self.lines),
-        }
+        let (mut answer, outcome) = match result {
+            Ok(mutated) => admitted(mutated, &who),
+            Err(rejected) => rejection(rejected, &who, &self.lines)?,
+        };
+        answer.warnings.splice(0..0, kept.note);
+        Ok((answer, outcome))
     }
 
     /// Whether the pod passed this very chain already, and was sent by an account that is trusted to say so.
@@ -164,7 +173,8 @@ fn request(
     let request = PodRequest {
         kind: "Pod",
         name: text(metadata, "name"),
-        selector: kept_labels(metadata, &labels),
+        // The caller knows.
+        selector: Arc::default(),
         annotations: texts(metadata.and_then(|metadata| metadata.get("annotations"))),
         labels,
         namespace: review.namespace,

@@ -93,6 +93,8 @@ pub(crate) enum Operation {
 pub(crate) struct UserInfo {
     #[serde(default)]
     pub(crate) username: String,
+    #[serde(default)]
+    pub(crate) groups: Vec<String>,
 }
 
 /// The envelope of a request. The object inside is read only once.

@@ -317,6 +317,7 @@ fn unavailable(error: &Unavailable) -> (Outcome, Reply) {
         Unavailable::Busy => Outcome::Busy,
         Unavailable::NoChain(_) => Outcome::NoChain,
         Unavailable::Namespace(_) => Outcome::NoNamespace,
+        Unavailable::Owner(_) => Outcome::NoOwner,
     };
     let code = StatusCode::SERVICE_UNAVAILABLE;
     let reply = Reply::status(code, "ServiceUnavailable", &error.to_string());

@@ -15,4 +15,7 @@ pub(crate) enum Unavailable {
     /// The namespace of the object is not known, and the API server did not say what it is like.
     #[error("namespace {0} could not be read; try again in a second")]
     Namespace(String),
+    /// What controls the pod is not known, so nor is which labels it needs.
+    #[error("the controller of the pod could not be read, {0}")]
+    Owner(String),
 }

@@ -220,6 +220,11 @@ pub(super) const WEBHOOK: Row = Row {
         },
         publishes("mutatingwebhookconfigurations"),
         publishes("validatingwebhookconfigurations"),
+        reads_owners("apps", "daemonsets"),
+        reads_owners("apps", "replicasets"),
+        reads_owners("apps", "statefulsets"),
+        reads_owners("batch", "jobs"),
+        reads_owners("", "replicationcontrollers"),
     ],
     aggregated: None,
     chain: Chain::Needed,
@@ -236,6 +241,17 @@ const fn publishes(resource: &'static str) -> Right {
             resource,
             RightScope::Cluster,
         )
+    }
+}
+
+const fn reads_owners(group: &'static str, resource: &'static str) -> Right {
+    Right {
+        verbs: &["get"],
+        need: Need::Optional(
+            "no pod of such an object is created if a plugin may write labels: nobody knows which ones its selector needs",
+        ),
+        why: "reads the selectors of what creates pods, since no plugin may change the labels there",
+        ..fixed(group, resource, RightScope::WatchedNamespaces)
     }
 }
 

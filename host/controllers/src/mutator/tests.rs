@@ -1,8 +1,6 @@
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{
-    Change, MutatedPod, PluginOutcome, PluginRun, PodRejection, RejectedPod, Write, kept_labels,
-};
+use super::{Change, MutatedPod, PluginOutcome, PluginRun, PodRejection, RejectedPod, Write};
 
 /// What is logged by mistake must not be a secret.
 #[test]
@@ -37,19 +35,4 @@ fn values_are_not_shown() {
         assert!(!text.contains("hunter"), "{text}");
         assert!(text.contains("/spec/x"), "{text}");
     }
-}
-
-#[test]
-fn labels_of_a_pod_are_kept_if_a_controller_owns_it() {
-    let labels = ["app", "tier"].map(|key| (key.to_owned(), "a".to_owned()));
-    let kept = |owners: Value| {
-        let metadata = json!({ "ownerReferences": owners });
-        kept_labels(Some(&metadata), &labels.clone().into()).to_vec()
-    };
-    let controlled = json!([{ "kind": "ConfigMap" }, { "controller": true }]);
-    assert_eq!(kept(controlled), ["app", "tier"]);
-    for owners in [json!([{ "controller": false }, {}]), json!([]), Value::Null] {
-        assert!(kept(owners).is_empty());
-    }
-    assert!(kept_labels(None, &labels.clone().into()).is_empty());
 }

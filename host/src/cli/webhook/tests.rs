@@ -10,3 +10,22 @@ fn certificates_live_for_two_seconds_at_least() {
     }
     assert!(lifetime("2").unwrap_err().contains("the unit is missing"));
 }
+
+#[test]
+fn other_owners_of_pods_are_read_as_written_in_the_help() {
+    let clone_set = pod_owner("CloneSet.v1alpha1.apps.kruise.io=kruise-system/kruise-manager");
+    let kind = GroupVersionKind::gvk("apps.kruise.io", "v1alpha1", "CloneSet");
+    let account = "system:serviceaccount:kruise-system:kruise-manager".to_owned();
+    assert_eq!(clone_set, Ok(OwnerKind::new(&kind, account)));
+    for refused in [
+        "CloneSet",
+        "CloneSet=a/b",
+        "CloneSet.v1alpha1=a/b",
+        "clonesets.v1alpha1.apps.kruise.io=a/b",
+        "CloneSet.v1/x.apps.kruise.io=a/b",
+        "CloneSet.v1alpha1.apps.kruise.io=b",
+    ] {
+        let message = pod_owner(refused).unwrap_err();
+        assert!(message.starts_with("write "), "{refused}: {message}");
+    }
+}

@@ -51,7 +51,7 @@ fn documents_have_the_right_kind() {
 fn templates_are_found_and_their_selectors_kept() {
     check(
         "{apiVersion: apps/v1, kind: Deployment, spec: {selector: {matchLabels: {b: x, a: y}, matchExpressions: [{key: c, operator: Exists}, {key: a, operator: Exists}]}}}",
-        r#"spec.template ["a", "b", "c"]"#,
+        r#"spec.template ["a", "b", "c", "pod-template-hash"]"#,
     );
     check(
         "{apiVersion: v1, kind: ReplicationController, spec: {selector: {app: web}}}",
@@ -59,10 +59,22 @@ fn templates_are_found_and_their_selectors_kept() {
     );
     check(
         "{apiVersion: batch/v1, kind: CronJob, spec: {jobTemplate: {spec: {selector: {matchLabels: {a: b}}}}}}",
-        r#"spec.jobTemplate.spec.template ["a"]"#,
+        r#"spec.jobTemplate.spec.template ["a", "batch.kubernetes.io/controller-uid"]"#,
     );
     check("{apiVersion: v1, kind: PodTemplate}", "template []");
-    check("{apiVersion: batch/v1, kind: Job}", "spec.template []");
+    check(
+        "{apiVersion: batch/v1, kind: Job}",
+        r#"spec.template ["batch.kubernetes.io/controller-uid"]"#,
+    );
+    // The API server's default.
+    for selector in ["", "selector: {}, ", "selector: null, "] {
+        check(
+            &format!(
+                "{{apiVersion: v1, kind: ReplicationController, spec: {{{selector}template: {{metadata: {{labels: {{app: web}}}}}}}}}}"
+            ),
+            r#"spec.template ["app"]"#,
+        );
+    }
     check(
         "{apiVersion: argoproj.io/v1alpha1, kind: Rollout, spec: {selector: {matchLabels: {a: b}}, template: {spec: {containers: []}}}}",
         r#"spec.template ["a"]"#,

@@ -127,6 +127,7 @@ async fn ask(
     let webhook = PodWebhook {
         mutator: Arc::clone(&chain) as Arc<dyn PodMutator>,
         namespaces: Arc::new(Known),
+        owners: crate::owners::of_tests(),
         trusted: vec!["system:serviceaccount:podloom-system:podloom".to_owned()],
         turns: turns(),
         lines: Lines::default(),
@@ -173,14 +174,14 @@ async fn plugins_see_the_pod_as_it_came_and_its_namespace() {
 }
 
 #[tokio::test]
-async fn no_plugin_may_change_the_labels_of_a_pod_that_has_a_controller() {
-    let owned = |controller: bool| json!({ "labels": { "app": "web", "tier": "front" }, "ownerReferences": [{ "kind": "ConfigMap" }, { "controller": controller }] });
-    let asked = ask(review(&json!({}), &owned(true)), UNCHANGED).await.asked;
-    assert_eq!(*asked[0].1.selector, ["app", "tier"]);
-    let asked = ask(review(&json!({}), &owned(false)), UNCHANGED)
-        .await
-        .asked;
+async fn a_controller_that_anybody_may_have_written_protects_nothing_and_is_noted() {
+    let owner = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "1", "controller": true });
+    let metadata = json!({ "labels": { "app": "web" }, "ownerReferences": [owner] });
+    let Asked { answer, asked } = ask(review(&json!({}), &metadata), UNCHANGED).await;
     assert!(asked[0].1.selector.is_empty());
+    let (answer, _) = answer.expect("an answer");
+    let note = "no label of this pod is protected: its controller is ConfigMap a, whose kind --pod-owner does not name";
+    assert_eq!(answer.warnings, [note]);
 }
 
 #[tokio::test]
@@ -322,6 +323,7 @@ async fn a_pod_that_waits_for_its_turn_until_the_deadline_gets_no_answer() {
     let webhook = PodWebhook {
         mutator: Arc::new(chain),
         namespaces: Arc::new(Known),
+        owners: crate::owners::of_tests(),
         trusted: Vec::new(),
         turns,
         lines: Lines::default(),

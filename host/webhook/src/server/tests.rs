@@ -79,6 +79,7 @@ fn endpoints_with(mutator: Arc<dyn PodMutator>) -> (Router, Registry) {
         pods: PodWebhook {
             mutator,
             namespaces: Arc::new(Nothing),
+            owners: crate::owners::of_tests(),
             trusted: Vec::new(),
             turns: turns(),
             lines: Lines::default(),

@@ -32,7 +32,8 @@ const CLIENT_LIMITS: [&str; 2] = ["--kube-api-qps=2000", "--kube-api-burst=4000"
 /// ClusterRoles, `view`, `edit` and `admin` are empty.
 const CONTROLLERS: &str = "--controllers=clusterrole-aggregation-controller,daemonset-controller,\
                            deployment-controller,garbage-collector-controller,job-controller,namespace-controller,\
-                           node-lifecycle-controller,replicaset-controller,serviceaccount-controller,\
+                           node-lifecycle-controller,replicaset-controller,replicationcontroller-controller,\
+                           serviceaccount-controller,\
                            statefulset-controller";
 
 /// The files and ports of a control plane.

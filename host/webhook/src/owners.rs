@@ -1,0 +1,289 @@
+//! What the webhook knows of the controllers of pods: by which labels they find their pods again, so that no plugin changes those.
+//!
+//! Whoever may create a pod may write into it that anything controls it. So a controller counts only if it exists with the same UID,
+//! and if the pod comes from the account that makes its pods. Only then the API server is asked, once for all pods of one owner.
+
+mod cache;
+
+use std::time::{Duration, Instant};
+
+use kube::Client;
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind, Request};
+use kube::{Resource, api::GetParams};
+use podloom_api::SelenosisApi;
+use podloom_controllers::selected_labels;
+use podloom_syntax::names::{dns_label, dns_subdomain};
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::sync::Semaphore;
+use tokio::time::timeout_at;
+
+use self::cache::{Cache, Found};
+use crate::review::{ReviewRequest, UserInfo, shorten};
+use crate::unavailable::Unavailable;
+
+/// How long a question to the API server may take.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// How many questions are asked at once.
+const QUESTIONS: usize = 4;
+/// How many bytes of a name are shown.
+const SHOWN: usize = 48;
+/// The longest UID that is compared. Those of the API server have 36 bytes.
+const UID_BYTES: usize = 64;
+
+/// kube-controller-manager, if it has one account for all of its controllers.
+const CONTROLLER_MANAGER: &str = "system:kube-controller-manager";
+/// Its members may do anything, so nothing is kept from them. Some clusters run kube-controller-manager as one.
+const MASTERS: &str = "system:masters";
+
+/// Kubernetes' own kinds whose controllers create pods, and the ServiceAccounts of these in `kube-system`.
+const KUBERNETES: [(&str, &str, &str); 5] = [
+    ("apps", "DaemonSet", "daemon-set-controller"),
+    ("apps", "ReplicaSet", "replicaset-controller"),
+    ("apps", "StatefulSet", "statefulset-controller"),
+    ("batch", "Job", "job-controller"),
+    ("", "ReplicationController", "replication-controller"),
+];
+
+/// A kind whose controller creates pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnerKind {
+    resource: ApiResource,
+    account: String,
+}
+
+/// Which labels are protected of a pod whose controller is of no known kind, or not what it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnknownOwners {
+    /// None.
+    Ignore,
+    /// All, although the author of any pod can write such an owner into it.
+    Protect,
+}
+
+/// The labels that no plugin may change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Kept {
+    /// Their keys.
+    pub(crate) labels: Found,
+    /// What the author of the pod should know.
+    pub(crate) note: Option<String>,
+}
+
+/// Knows the controllers of pods.
+pub struct Owners {
+    client: Client,
+    kinds: Vec<OwnerKind>,
+    unknown: UnknownOwners,
+    cache: Cache,
+    questions: Semaphore,
+}
+
+/// What a pod says of its controller.
+#[derive(Default)]
+struct Owner<'p> {
+    api_version: &'p str,
+    kind: &'p str,
+    name: &'p str,
+    uid: &'p str,
+}
+
+/// What is read of an owner: large annotations and templates are skipped.
+#[derive(Deserialize)]
+struct Read {
+    metadata: ReadMetadata,
+    #[serde(default)]
+    spec: ReadSpec,
+}
+
+#[derive(Deserialize)]
+struct ReadMetadata {
+    uid: String,
+}
+
+#[derive(Default, Deserialize)]
+struct ReadSpec {
+    selector: Option<Value>,
+}
+
+impl OwnerKind {
+    /// A kind, and the full name of the account that creates its pods.
+    pub fn new(kind: &GroupVersionKind, account: String) -> Self {
+        Self {
+            resource: ApiResource::from_gvk(kind),
+            account,
+        }
+    }
+
+    fn kubernetes() -> impl Iterator<Item = Self> {
+        KUBERNETES.into_iter().map(|(group, kind, account)| {
+            let kind = GroupVersionKind::gvk(group, "v1", kind);
+            Self::new(
+                &kind,
+                format!("system:serviceaccount:kube-system:{account}"),
+            )
+        })
+    }
+
+    /// Whether the account may create pods for its objects. Who owns a kind of Kubernetes is in `kube-system`.
+    fn may_create(&self, user: &UserInfo) -> bool {
+        user.username == self.account
+            || user.username == CONTROLLER_MANAGER
+            || user.groups.iter().any(|group| group == MASTERS)
+    }
+}
+
+impl Owners {
+    /// Knows Kubernetes' own kinds, and these.
+    pub fn new(client: Client, others: Vec<OwnerKind>, unknown: UnknownOwners) -> Self {
+        Self {
+            client,
+            kinds: OwnerKind::kubernetes().chain(others).collect(),
+            unknown,
+            cache: Cache::default(),
+            questions: Semaphore::new(QUESTIONS),
+        }
+    }
+
+    /// Returns which labels of a new pod its controller needs.
+    ///
+    /// # Errors
+    /// If the API server does not say it before the deadline: neither all labels nor none would be right.
+    pub(crate) async fn kept(
+        &self,
+        review: &ReviewRequest,
+        deadline: Instant,
+    ) -> Result<Kept, Unavailable> {
+        let Some(owner) = Owner::of(&review.object) else {
+            return Ok(Kept::default());
+        };
+        // The operator finds the pod of a Browser by its name and UID.
+        if SelenosisApi::recognize(owner.api_version, owner.kind).is_some() {
+            return Ok(Kept::default());
+        }
+        let Some((index, kind)) = self.known(&owner) else {
+            return Ok(self.unknown(review, &owner, "whose kind --pod-owner does not name"));
+        };
+        if !kind.may_create(&review.user_info) {
+            let user = shorten(&review.user_info.username, SHOWN);
+            let why = format!("and {user} is not the account that creates its pods");
+            return Ok(self.unknown(review, &owner, &why));
+        }
+        let namespace = review.namespace.as_str();
+        if dns_label(namespace).is_err()
+            || dns_subdomain(owner.name).is_err()
+            || owner.uid.len() > UID_BYTES
+        {
+            return Ok(self.unknown(review, &owner, "which cannot exist"));
+        }
+        let key = format!("{index}/{namespace}/{}/{}", owner.name, owner.uid);
+        let found = self.cache.get(key, || self.ask(kind, namespace, &owner));
+        match timeout_at(deadline.into(), found).await {
+            Err(_) => Err(Unavailable::Busy),
+            Ok(Err(why)) => Err(Unavailable::Owner(format!(
+                "{} {}: {why}",
+                owner.kind, owner.name
+            ))),
+            Ok(Ok(Some(labels))) => Ok(Kept { labels, note: None }),
+            Ok(Ok(None)) => Ok(self.unknown(review, &owner, "which does not exist with this UID")),
+        }
+    }
+
+    fn known(&self, owner: &Owner<'_>) -> Option<(usize, &OwnerKind)> {
+        let group = owner.api_version.split_once('/').map_or("", |it| it.0);
+        let mut kinds = self.kinds.iter().enumerate();
+        kinds.find(|(_, it)| it.resource.group == group && it.resource.kind == owner.kind)
+    }
+
+    fn unknown(&self, review: &ReviewRequest, owner: &Owner<'_>, why: &str) -> Kept {
+        let (labels, how_many) = match self.unknown {
+            UnknownOwners::Ignore => (Found::default(), "no label"),
+            UnknownOwners::Protect => (all_labels(&review.object), "every label"),
+        };
+        let [kind, name] = [owner.kind, owner.name].map(|text| shorten(text, SHOWN));
+        let note =
+            format!("{how_many} of this pod is protected: its controller is {kind} {name}, {why}");
+        Kept {
+            labels,
+            note: Some(note),
+        }
+    }
+
+    /// Asks the API server for the labels in the selector of an owner; none if it does not exist.
+    async fn ask(
+        &self,
+        kind: &OwnerKind,
+        namespace: &str,
+        owner: &Owner<'_>,
+    ) -> Result<Option<Found>, String> {
+        let resource = &kind.resource;
+        let path = DynamicObject::url_path(resource, Some(namespace));
+        let request = Request::new(path).get(owner.name, &GetParams::default());
+        let request = request.map_err(|error| error.to_string())?;
+        let asked = async {
+            let _question = self.questions.acquire().await;
+            self.client.request::<Read>(request).await
+        };
+        match tokio::time::timeout(PATIENCE, asked).await {
+            Ok(Ok(read)) if read.metadata.uid == owner.uid => {
+                let (group, kind) = (&resource.group, &resource.kind);
+                Ok(Some(selected_labels(
+                    group,
+                    kind,
+                    read.spec.selector.as_ref(),
+                )))
+            }
+            Ok(Ok(_)) => Ok(None),
+            Ok(Err(kube::Error::Api(status))) if status.is_not_found() => Ok(None),
+            Ok(Err(kube::Error::Api(status))) if status.is_forbidden() => Err(format!(
+                "the webhook may not get {} in namespace {namespace}, so apply the roles that podloom rbac prints",
+                resource.plural
+            )),
+            Ok(Err(_)) | Err(_) => {
+                Err("the API server does not answer; try again in a second".to_owned())
+            }
+        }
+    }
+}
+
+/// The keys of all labels of a pod.
+fn all_labels(pod: &Value) -> Found {
+    let labels = pod
+        .get("metadata")
+        .and_then(|metadata| metadata.get("labels"));
+    let labels = labels.and_then(Value::as_object).into_iter().flatten();
+    labels.map(|(key, _)| key.clone()).collect()
+}
+
+impl Kept {
+    /// For a chain that writes no labels, so that nobody needs to ask. If another chain takes its place just now, it leaves the labels
+    /// of this pod alone.
+    pub(crate) fn unasked(pod: &Value) -> Self {
+        let owner = Owner::of(pod);
+        Self {
+            labels: owner.map(|_| all_labels(pod)).unwrap_or_default(),
+            note: None,
+        }
+    }
+}
+
+impl<'p> Owner<'p> {
+    /// The controller of a pod. The API server refuses pods with several.
+    fn of(pod: &'p Value) -> Option<Self> {
+        let owners = pod.get("metadata")?.get("ownerReferences")?.as_array()?;
+        let mut owners = owners.iter();
+        let owner = owners.find(|owner| owner.get("controller") == Some(&Value::Bool(true)))?;
+        let text = |field: &str| owner.get(field).and_then(Value::as_str).unwrap_or_default();
+        Some(Self {
+            api_version: text("apiVersion"),
+            kind: text("kind"),
+            name: text("name"),
+            uid: text("uid"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+pub(crate) use self::tests::of_tests;
