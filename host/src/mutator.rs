@@ -261,10 +261,8 @@ impl PodMutator for ChainMutator {
 
     fn writes_labels(&self) -> bool {
         let serving = self.slot.serving();
-        serving
-            .chain
-            .as_ref()
-            .is_some_and(|chain| chain.writes_labels())
+        let mut chain = serving.chain.iter();
+        chain.any(|chain| chain.writes_labels())
     }
 }
 

@@ -95,6 +95,7 @@ mod webhook;
 mod webhook_failures;
 mod webhook_load;
 mod webhook_owners;
+mod webhook_policy;
 mod webhook_refusals;
 mod webhook_render;
 mod webhook_rights;

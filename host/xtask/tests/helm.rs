@@ -9,7 +9,7 @@ const CHART: &str = "deploy/helm";
 /// The files of the chart that are copies, and of what: a file, or all YAML files of a directory.
 ///
 /// They are no links, since Flux follows none that leads out of a chart.
-const COPIES: [(&str, &str); 16] = [
+const COPIES: [(&str, &str); 17] = [
     ("crds/browser", "crds"),
     ("crds/portal", "crds/portal"),
     ("crds/infrastructure", "crds/infrastructure"),
@@ -43,6 +43,10 @@ const COPIES: [(&str, &str); 16] = [
     (
         "webhook/validating.yaml",
         "deploy/controllers/webhook/configurations/validating.yaml",
+    ),
+    (
+        "webhook/policy.yaml",
+        "deploy/controllers/webhook/policy/policy.yaml",
     ),
 ];
 
