@@ -1,7 +1,11 @@
 //! The operator's rights, and what it reports if one is missing.
 
 use podloom_api::{Phase, SelenosisApi, SelenosisKind, crd};
-use podloom_tests::{Account, Cluster, Operator, Scene, blackbox, blackbox_on, eventually, rbac};
+use podloom_tests::portal::Portal;
+use podloom_tests::{
+    Account, Bundle, Cluster, Operator, Scene, blackbox, blackbox_on, election, eventually,
+    may_lead, rbac, unused,
+};
 use serde_json::{Value, json};
 
 async fn one_session(scene: &Scene) {
@@ -48,6 +52,48 @@ fn what_deploy_grants_is_enough() {
             "{own:?}"
         );
         let refused: Vec<_> = own.iter().filter(|request| request.status == 403).collect();
+        assert!(refused.is_empty(), "{refused:#?}");
+    });
+}
+
+/// What a usual run does not do, and why it is granted.
+const SELDOM: [(&str, &str); 3] = [
+    ("patch events", "only of an Event that repeats"),
+    ("patch secrets", "only of one that somebody changed"),
+    ("patch browserconfigs", "only of one with an old finalizer"),
+];
+
+/// Nothing is granted that nothing uses.
+fn all_is_used(scene: &Scene, user: &str, duty: &str) {
+    let unused = unused(&scene.cluster, user, &["--controllers", duty]);
+    let is_seldom = |right: &&String| SELDOM.iter().any(|(seldom, _)| *seldom == right.as_str());
+    let never: Vec<&String> = unused.iter().filter(|right| !is_seldom(right)).collect();
+    assert!(never.is_empty(), "{duty}: {never:?}");
+}
+
+#[test]
+fn the_portal_controller_uses_what_deploy_grants_and_needs_no_more() {
+    blackbox_on(Cluster::without_operator, "rights-portal", async |scene| {
+        let portal = Portal::new(&scene).await;
+        may_lead(&scene, "podloom-system", "podloom-portal");
+        let bundle = Bundle::empty();
+        let plugins = ["--plugins", bundle.path().to_str().unwrap()];
+        let arguments = [&election(&scene.namespace)[..], &plugins].concat();
+        let _operator = portal.operator(&arguments).await;
+        let seen = portal.running().await;
+        let before = portal.tunnel("shop").await;
+        portal
+            .class(json!({ "replicas": 2, "size": "small" }))
+            .await;
+        portal.rolled(&before).await;
+        portal.delete("shop").await;
+        seen.until_gone("shop").await;
+        all_is_used(&scene, &portal.user, "portal");
+        let requests = scene.cluster.requests_of(&portal.user);
+        let own = requests
+            .iter()
+            .filter(|request| request.namespace.is_empty() || request.namespace == scene.namespace);
+        let refused: Vec<_> = own.filter(|request| request.status == 403).collect();
         assert!(refused.is_empty(), "{refused:#?}");
     });
 }

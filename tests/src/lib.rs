@@ -55,7 +55,7 @@ pub use cluster::{AuditedRequest, Cluster, Said};
 pub use http::{Answer, free_address, get};
 pub use operator::{Operator, binary};
 pub use process::Signal;
-pub use rights::{Account, election, may_lead, rbac};
+pub use rights::{Account, election, may_lead, rbac, unused};
 pub use run::{blackbox, blackbox_on, blackbox_within};
 pub use scene::Scene;
 pub use script::Script;

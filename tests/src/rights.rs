@@ -1,10 +1,12 @@
 //! Accounts with fewer rights than the operator's own.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::cluster::Cluster;
 use crate::operator::binary;
 use crate::scene::Scene;
 
@@ -27,6 +29,45 @@ fn rules(kind: &str) -> Vec<Value> {
     let roles = printed.iter().filter(|document| document["kind"] == kind);
     let rules = roles.filter_map(|role| role["rules"].as_array());
     rules.flatten().cloned().collect()
+}
+
+/// What `podloom rbac` with these arguments grants and an account never did, as `verb resource` or `verb resource/subresource`.
+///
+/// A right that nothing uses is one that only an attacker has. What the API server itself looks up, without a request, is left out: the
+/// right to `update` finalizers, of the admission plugin OwnerReferencesPermissionEnforcement.
+#[must_use]
+pub fn unused(cluster: &Cluster, user: &str, arguments: &[&str]) -> BTreeSet<String> {
+    let printed: Vec<Value> = serde_saphyr::from_multiple(&rbac(arguments)).unwrap();
+    let texts = |list: &Value| -> Vec<String> {
+        let texts = list.as_array().into_iter().flatten();
+        texts
+            .map(|text| text.as_str().unwrap().to_owned())
+            .collect()
+    };
+    let rules = printed.iter().filter_map(|role| role["rules"].as_array());
+    let granted = rules.flatten().flat_map(|rule| {
+        let resources = texts(&rule["resources"]);
+        let pairs = |verb: String| {
+            let named = move |resource: &String| format!("{verb} {resource}");
+            resources.iter().map(named).collect::<Vec<_>>()
+        };
+        texts(&rule["verbs"])
+            .into_iter()
+            .flat_map(pairs)
+            .collect::<Vec<_>>()
+    });
+    let requests = cluster.requests_of(user);
+    let used: BTreeSet<String> = requests
+        .iter()
+        .map(|request| match request.subresource.as_str() {
+            "" => format!("{} {}", request.verb, request.resource),
+            subresource => format!("{} {}/{subresource}", request.verb, request.resource),
+        })
+        .collect();
+    let unused = granted.filter(|right| !used.contains(right));
+    unused
+        .filter(|right| !right.ends_with("/finalizers"))
+        .collect()
 }
 
 /// A ServiceAccount with the rights in the operator's table of duties, possibly fewer.

@@ -148,7 +148,7 @@ pub(super) const PORTAL: Row = Row {
             ..fixed("apps", "deployments", RightScope::WatchedNamespaces)
         },
         Right {
-            verbs: &["get", "list", "watch"],
+            verbs: &["list", "watch"],
             why: "checks that the exposed Services exist",
             ..fixed("", "services", RightScope::WatchedNamespaces)
         },
