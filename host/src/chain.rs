@@ -154,6 +154,7 @@ fn describe_plugin(number: usize, plugin: &Plugin) -> String {
     row("may read", &paths(&readable(plugin)));
     row("needs to read", &paths(&description.reads));
     row("match", &matches(plugin));
+    row("namespaces", needs_namespaces(plugin));
     row("failurePolicy", plugin.failure_policy.as_str());
     row("idempotent", if plugin.idempotent { "yes" } else { "no" });
     row(
@@ -183,6 +184,16 @@ fn matches(plugin: &Plugin) -> String {
     match plugin.matches() {
         Value::Object(fields) if !fields.is_empty() => Value::Object(fields).to_string(),
         _ => "every pod".to_owned(),
+    }
+}
+
+/// Whether the plugin needs to know more of a namespace than its name.
+fn needs_namespaces(plugin: &Plugin) -> &'static str {
+    match plugin.needs_namespaces() {
+        true => {
+            "needs their labels or annotations, so the operator must be allowed to list and watch namespaces"
+        }
+        false => "asked for none of their labels and annotations",
     }
 }
 

@@ -15,8 +15,10 @@ use crate::cli::LogFormat;
 use crate::traces::Collect;
 
 /// Libraries that log every request or compiler step. They log only from these levels on, unless the filter names them.
-const QUIETED: [(&str, LevelFilter); 6] = [
+const QUIETED: [(&str, LevelFilter); 7] = [
     ("kube_client", LevelFilter::WARN),
+    // Each error of a watch, which the operator itself logs once in a while.
+    ("kube_runtime::watcher", LevelFilter::ERROR),
     ("hyper", LevelFilter::WARN),
     ("hyper_util", LevelFilter::WARN),
     ("tower", LevelFilter::WARN),

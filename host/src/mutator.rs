@@ -304,6 +304,7 @@ pub(crate) fn to_chain(request: PodRequest) -> Request {
         annotations: request.annotations,
         namespace_labels: request.namespace_labels,
         namespace_annotations: request.namespace_annotations,
+        is_namespace_unread: request.is_namespace_unread,
         dry_run: request.dry_run,
         selector: request.selector,
         deadline: request.deadline,
@@ -356,6 +357,10 @@ fn rejection(cause: RejectionCause) -> PodRejection {
             plugin,
             failure: failure @ CallFailure::Overdue,
         } => PodRejection::Overdue(format!("{plugin}: {failure}")),
+        RejectionCause::Failed {
+            plugin,
+            failure: failure @ CallFailure::NamespaceUnread,
+        } => PodRejection::Unread(format!("{plugin}: {failure}")),
         RejectionCause::Failed { plugin, failure } => {
             PodRejection::Broken(format!("{plugin}: {failure}"))
         }

@@ -40,14 +40,14 @@ impl Request {
         self.inner.annotation(key)
     }
 
-    /// Returns a label of the namespace; `None` also when the host may not read namespaces.
+    /// Returns a label of the namespace. If the host does not know the namespace, the plugin is stopped here, and the pod is refused for
+    /// now.
     #[must_use]
     pub fn namespace_label(&self, key: &str) -> Option<String> {
         self.inner.namespace_label(key)
     }
 
-    /// Returns an annotation of the namespace; `None` also when the host may not read namespaces, and for
-    /// `kubectl.kubernetes.io/last-applied-configuration`.
+    /// Returns an annotation of the namespace, likewise; `None` for `kubectl.kubernetes.io/last-applied-configuration`.
     #[must_use]
     pub fn namespace_annotation(&self, key: &str) -> Option<String> {
         self.inner.namespace_annotation(key)

@@ -61,6 +61,7 @@ mod life_cycle;
 mod lost_answers;
 mod monitoring;
 mod names;
+mod namespaces;
 mod plugins;
 mod pod_security;
 mod portal;

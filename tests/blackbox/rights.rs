@@ -80,14 +80,18 @@ fn the_portal_controller_uses_what_deploy_grants_and_needs_no_more() {
         let plugins = ["--plugins", bundle.path().to_str().unwrap()];
         let arguments = [&election(&scene.namespace)[..], &plugins].concat();
         let _operator = portal.operator(&arguments).await;
-        let seen = portal.running().await;
+        let _seen = portal.running().await;
         let before = portal.tunnel("shop").await;
         portal
             .class(json!({ "replicas": 2, "size": "small" }))
             .await;
         portal.rolled(&before).await;
         portal.delete("shop").await;
-        seen.until_gone("shop").await;
+        eventually("the expose is gone", async || {
+            let left = portal.exposes().get_opt("shop").await.unwrap();
+            left.map_or(Ok(()), |left| Err(format!("{left:?}")))
+        })
+        .await;
         all_is_used(&scene, &portal.user, "portal");
         let requests = scene.cluster.requests_of(&portal.user);
         let own = requests

@@ -1,14 +1,11 @@
 //! What the admission webhooks know of the cluster: BrowserConfigs, TunnelClasses, and what namespaces say of themselves.
 
-use std::collections::BTreeMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::{self, BoxFuture};
-use k8s_openapi::api::core::v1::Namespace;
 use kube::core::{ObjectMeta, PartialObjectMeta};
-use kube::runtime::reflector::ObjectRef;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
 use kube::{Api, Client, Resource};
@@ -18,7 +15,8 @@ use podloom_api::{
 
 use crate::browser::render::ConfigRef;
 use crate::engine::metrics::EngineMetrics;
-use crate::engine::optional::{Optional, OptionalCache, watch_optional};
+use crate::engine::namespaces::{NamespaceMetadata, Namespaces, UnreadNamespaces};
+use crate::engine::optional::{Optional, OptionalCache, WhenRefused, watch_optional};
 use crate::engine::readable::Readable;
 use crate::metrics::ControllerMetrics;
 use crate::portal::Candidate;
@@ -27,7 +25,6 @@ use crate::portal::Candidate;
 type Config = Readable<BrowserConfigObject>;
 /// A TunnelClass in a cache, without its status.
 type Class = Readable<TunnelClassObject>;
-type NamespaceMeta = PartialObjectMeta<Namespace>;
 
 /// Caches for the admission webhooks. Cheap to clone; all clones share the caches.
 ///
@@ -37,7 +34,7 @@ pub struct AdmissionCaches {
     /// One for each watched namespace, or one for all.
     configs: Arc<[(Option<String>, OptionalCache<Config>)]>,
     classes: OptionalCache<Class>,
-    namespaces: OptionalCache<NamespaceMeta>,
+    namespaces: Namespaces,
 }
 
 /// All TunnelClasses.
@@ -71,6 +68,7 @@ impl AdmissionCaches {
         client: &Client,
         api: SelenosisApi,
         namespaces: &[String],
+        unread: UnreadNamespaces,
         metrics: &ControllerMetrics,
     ) -> (Self, BoxFuture<'static, ()>) {
         let metrics = &metrics.engine;
@@ -88,20 +86,14 @@ impl AdmissionCaches {
             kind: "TunnelClass",
             dyntype: Arc::new(TunnelClass::resource()),
             label: "",
+            refused: WhenRefused::Forgotten,
             seen: Box::new(|_| {}),
             prune: prune_class,
         };
         let all = |client| Api::all_with(client, &Arc::new(TunnelClass::resource()));
         let (classes, watch) = watch_optional(client, all, class, metrics);
         work.push(watch);
-        let namespace = Optional {
-            kind: "Namespace",
-            dyntype: (),
-            label: "",
-            seen: Box::new(|_| {}),
-            prune: |namespace: &mut NamespaceMeta| namespace.metadata.managed_fields = None,
-        };
-        let (namespaces, watch) = watch_optional(client, Api::all, namespace, metrics);
+        let (namespaces, watch) = Namespaces::watch(client, unread, Box::new(|_| {}), metrics);
         work.push(watch);
         let caches = Self {
             configs: configs.into(),
@@ -128,7 +120,7 @@ impl AdmissionCaches {
         Self {
             configs: [(None, filled(resource, configs))].into(),
             classes: filled(class, classes),
-            namespaces: filled((), namespaces),
+            namespaces: Namespaces::of(filled((), namespaces)),
         }
     }
 
@@ -153,19 +145,9 @@ impl AdmissionCaches {
             .map(|store| TunnelClasses(store.state()))
     }
 
-    /// Returns the labels and the annotations of a namespace; none if it is not known.
-    pub fn namespace(
-        &self,
-        name: &str,
-    ) -> Option<(BTreeMap<String, String>, BTreeMap<String, String>)> {
-        let namespace = self.namespaces.known()?.get(&ObjectRef::new(name))?;
-        let ObjectMeta {
-            labels,
-            annotations,
-            ..
-        } = &namespace.metadata;
-        let texts = |map: &Option<BTreeMap<_, _>>| map.clone().unwrap_or_default();
-        Some((texts(labels), texts(annotations)))
+    /// Returns what a namespace says of itself; none if that is not known.
+    pub fn namespace(&self, name: &str) -> Option<NamespaceMetadata> {
+        self.namespaces.get(name)
     }
 }
 
@@ -181,6 +163,7 @@ fn watch_configs(
         dyntype: Arc::clone(&resource),
         label: "",
         prune,
+        refused: WhenRefused::Forgotten,
         seen: Box::new(|_| {}),
     };
     let namespace = namespace.map(str::to_owned);

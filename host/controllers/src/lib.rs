@@ -25,6 +25,9 @@ pub use cleaner::{CleanerSettings, CleanerSetup, CleanerValidator, GroupResource
 pub use engine::blocking::BlockingThreads;
 pub use engine::clock::Clock;
 pub use engine::events::{Events, Notice, Severity};
+pub use engine::namespaces::{
+    NamespaceMetadata, UnreadNamespaces, are_refused as namespaces_are_refused,
+};
 pub use engine::readiness::Readiness;
 pub use engine::sent::{SendMetrics, SendOutcome};
 pub use finding::{FieldPath, Finding, Findings, Step, Subject};

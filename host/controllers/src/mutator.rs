@@ -8,6 +8,8 @@ use std::time::Instant;
 use futures::future::BoxFuture;
 use serde_json::Value;
 
+use crate::engine::namespaces::NamespaceMetadata;
+
 /// Passes pods through the plugin chain. Nothing else calls the chain.
 pub trait PodMutator: Send + Sync {
     /// Returns the mutated pod, or why it was rejected.
@@ -42,10 +44,12 @@ pub struct PodRequest {
     pub labels: BTreeMap<String, String>,
     /// The object's annotations.
     pub annotations: BTreeMap<String, String>,
-    /// The namespace's labels; empty where namespaces may not be read.
+    /// The namespace's labels.
     pub namespace_labels: BTreeMap<String, String>,
-    /// The namespace's annotations; empty where namespaces may not be read.
+    /// The namespace's annotations.
     pub namespace_annotations: BTreeMap<String, String>,
+    /// Whether the namespace's labels and annotations are not known: then a plugin that needs them fails the pod.
+    pub is_namespace_unread: bool,
     /// Keys of the labels that the workload's selector matches: no plugin may change them.
     pub selector: Arc<[String]>,
     /// Whether this is a dry run: the pod will not be created.
@@ -54,6 +58,21 @@ pub struct PodRequest {
     pub deadline: Option<Instant>,
     /// Whether to make the patch, which costs as much time as the writes themselves.
     pub wants_patch: bool,
+}
+
+impl PodRequest {
+    /// Returns the request with what the namespace says of itself; none if that is not known.
+    #[must_use]
+    pub fn of_namespace(self, about: Option<NamespaceMetadata>) -> Self {
+        let is_namespace_unread = about.is_none();
+        let about = about.unwrap_or_default();
+        Self {
+            namespace_labels: about.labels,
+            namespace_annotations: about.annotations,
+            is_namespace_unread,
+            ..self
+        }
+    }
 }
 
 /// A pod that the chain accepted.
@@ -222,6 +241,8 @@ pub enum PodRejection {
     Broken(String),
     /// The deadline of the request passed before the chain had finished; the next attempt may succeed.
     Overdue(String),
+    /// A plugin needs labels or annotations of the namespace, which are not known; the next attempt may succeed.
+    Unread(String),
     /// The API server calls the pod invalid.
     Invalid(String),
     /// The API server does not allow the pod: quota, admission, a namespace that is being deleted.
@@ -235,6 +256,7 @@ impl PodRejection {
             Self::Denied(message)
             | Self::Broken(message)
             | Self::Overdue(message)
+            | Self::Unread(message)
             | Self::Invalid(message)
             | Self::Forbidden(message) => message,
         }

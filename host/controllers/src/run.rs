@@ -14,6 +14,7 @@ use crate::engine::blocking::BlockingThreads;
 use crate::engine::clock::Clock;
 use crate::engine::events::Events;
 use crate::engine::kind::Context;
+use crate::engine::namespaces::UnreadNamespaces;
 use crate::engine::readiness::Readiness;
 use crate::engine::scope::{Pace, WatchScope};
 use crate::infrastructure::{self, InfrastructureSetup};
@@ -36,6 +37,8 @@ pub struct Setup {
     pub resync: Duration,
     /// Runs plans that take long.
     pub blocking: BlockingThreads,
+    /// What plugins are told of namespaces that may not be read.
+    pub unread_namespaces: UnreadNamespaces,
     /// The API server's time, corrected by the client's responses.
     pub clock: Clock,
     /// The metrics.
@@ -141,6 +144,7 @@ fn scopes(
         clock: setup.clock.clone(),
         metrics: setup.metrics.engine.clone(),
         blocking: setup.blocking.clone(),
+        unread_namespaces: setup.unread_namespaces,
     });
     let scope = |namespace| WatchScope {
         namespace,
@@ -157,3 +161,6 @@ fn scopes(
         some => some.iter().cloned().map(Some).map(scope).collect(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,6 +21,7 @@ pub use self::pass::{Pass, Progress};
 use crate::engine::Engine;
 use crate::limits::PATCH_BYTES;
 use crate::manifest::{FailurePolicy, MANIFEST};
+use crate::matching::Dimension;
 use crate::plugin::{Plugin, PluginError};
 use crate::request::{PodFields, Request, RunMode, pod_event};
 use crate::run::{PluginRun, RunOutcome};
@@ -269,6 +270,10 @@ impl Chain {
                 .matches
                 .excludes(request, |key| label(&passing.pod, key)),
         };
+        let is_undecided = request.is_namespace_unread && plugin.matches.selects_namespaces();
+        if is_undecided && matches!(excluded, None | Some(Dimension::NamespaceSelector)) {
+            return failed(plugin, CallFailure::NamespaceUnread);
+        }
         if let Some(dimension) = excluded {
             pod_event!(
                 debug,
@@ -351,12 +356,10 @@ fn settle(
         CallResult::Failed(failure) => {
             passing.pod = transaction.rollback();
             match (failure, plugin.failure_policy) {
-                // Not the plugin's failure, so its policy does not decide; there is no time left for the next one either.
-                (CallFailure::Overdue, _) => failed(plugin, CallFailure::Overdue),
-                (failure, FailurePolicy::Fail) => failed(plugin, failure),
-                (failure, FailurePolicy::Ignore) => {
-                    (Ok(()), PluginRun::new(plugin, RunOutcome::Ignored(failure)))
+                (failure, policy) if policy == FailurePolicy::Fail || failure.is_of_the_host() => {
+                    failed(plugin, failure)
                 }
+                (failure, _) => (Ok(()), PluginRun::new(plugin, RunOutcome::Ignored(failure))),
             }
         }
     };

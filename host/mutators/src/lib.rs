@@ -44,7 +44,7 @@ pub use engine::{Engine, EngineError, EngineOptions, InstanceAllocation};
 pub use file::{FileError, sha256, wasm_of};
 pub use inspect::{Inspection, inspect};
 pub use limits::{CallLimits, PluginSize};
-pub use loader::{FailedReload, LoadError, Loader, Reload, Serving, Slot, WatchMode};
+pub use loader::{Admit, FailedReload, LoadError, Loader, Reload, Serving, Slot, WatchMode};
 pub use manifest::{FailurePolicy, MANIFEST, ManifestError, manifest_schema};
 pub use matching::{Dimension, Match};
 pub use metrics::PluginMetrics;

@@ -16,10 +16,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use podloom_control_loop::{ControlLoop, Options, Recorder};
 use tokio_util::sync::CancellationToken;
 
-use self::build::Builder;
+use self::build::{Builder, Terms};
 use self::disk::Disk;
 use self::identity::Directory;
 use self::snapshot::Snapshots;
@@ -37,6 +38,9 @@ pub use self::slot::{FailedReload, Serving, Slot};
 /// How much longer than its timeout a build may take before the loop drops it: a call of a plugin that runs then ends first.
 const BUILD_GRACE: Duration = Duration::from_secs(60);
 
+/// Says whether a chain that was proved may serve here, or else what is missing.
+pub type Admit = Arc<dyn Fn(&Chain) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+
 /// Loads the chain of a directory, and loads it again whenever the directory changes.
 pub struct Loader {
     /// The loop's name in metrics and logs.
@@ -49,6 +53,8 @@ pub struct Loader {
     pub slot: Arc<Slot>,
     /// Who must have signed the chain; nobody if none are given.
     pub signers: Option<Signers>,
+    /// Whether a chain may serve here; one that may not is asked about again.
+    pub admit: Admit,
     /// How changes are noticed.
     pub watch: WatchMode,
     /// How often the directory is read even if no change was noticed.
@@ -149,6 +155,14 @@ pub enum LoadError {
         /// What it did wrong; at least one item.
         failures: Vec<ProofFailure>,
     },
+    /// It needs something that this operator lacks.
+    #[error("{}: {problem}", .directory.display())]
+    Unmet {
+        /// The directory.
+        directory: PathBuf,
+        /// What is missing, and what to do about it.
+        problem: String,
+    },
     /// Building the chain panicked, which is a bug of the host.
     #[error("{}: building the chain panicked, which is a bug of podloom: {message}", .directory.display())]
     Broken {
@@ -168,6 +182,7 @@ impl LoadError {
             Self::Unsigned { .. } => "unsigned",
             Self::Chain { .. } => "invalid_plugin",
             Self::Unproven { .. } => "unproven",
+            Self::Unmet { .. } => "unmet",
             Self::Broken { .. } => "broken",
         }
     }
@@ -219,7 +234,10 @@ impl Loader {
         let handler = Builder::new(
             self.engine,
             attempts,
-            self.signers,
+            Terms {
+                signers: self.signers.map(Arc::new),
+                admit: self.admit,
+            },
             self.scan_interval,
             self.build_timeout,
         );

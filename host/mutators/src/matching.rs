@@ -197,7 +197,8 @@ impl Match {
 
     /// Returns whether labels of namespaces decide, so that without them nobody knows.
     pub fn selects_namespaces(&self) -> bool {
-        self.namespace_selector.is_some()
+        let selector = self.namespace_selector.as_ref();
+        selector.is_some_and(|it| !it.match_labels.is_empty() || !it.match_expressions.is_empty())
     }
 
     /// Returns the first dimension that does not match. Looks up labels of the pod only if the selector needs them.

@@ -259,6 +259,12 @@ impl Plugin {
         serde_json::to_value(&self.matches).unwrap_or_default()
     }
 
+    /// Whether it needs labels or annotations of namespaces: its `match` does, or a call has asked for one, if only while the chain was
+    /// proved. A plugin that asks for the first time later counts from then on.
+    pub fn needs_namespaces(&self) -> bool {
+        self.matches.selects_namespaces() || self.settings.has_asked_for_namespace()
+    }
+
     /// Which pods it runs on.
     pub fn selection(&self) -> &Match {
         &self.matches

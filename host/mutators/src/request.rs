@@ -25,10 +25,13 @@ pub struct Request {
     pub labels: BTreeMap<String, String>,
     /// The submitted object's annotations.
     pub annotations: BTreeMap<String, String>,
-    /// Labels of the namespace; empty if they are not known.
+    /// Labels of the namespace.
     pub namespace_labels: BTreeMap<String, String>,
-    /// Annotations of the namespace; empty if they are not known.
+    /// Annotations of the namespace.
     pub namespace_annotations: BTreeMap<String, String>,
+    /// Whether the namespace's labels and annotations are not known: then a plugin that needs them fails the pod, whatever its failure
+    /// policy is.
+    pub is_namespace_unread: bool,
     /// Whether the result will be discarded.
     pub dry_run: bool,
     /// Keys of the labels that the workload's selector matches; plugins cannot change them.

@@ -10,6 +10,7 @@ mod services;
 mod usage;
 mod views;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -42,6 +43,8 @@ pub(crate) struct CallSettings {
     pub(crate) limits: CallLimits,
     /// The memory that each call begins with, once the plugin has prepared itself.
     prepared: OnceLock<Prepared>,
+    /// Whether a call has asked for a label or an annotation of the namespace.
+    asked_for_namespace: AtomicBool,
     views: Views,
     /// Shared by the plugins of a chain.
     budget: Arc<MemoryBudget>,
@@ -59,9 +62,15 @@ impl CallSettings {
             config,
             limits,
             prepared: OnceLock::new(),
+            asked_for_namespace: AtomicBool::new(false),
             views: Views::default(),
             budget,
         }
+    }
+
+    /// Whether a call has asked for a label or an annotation of the namespace.
+    pub(crate) fn has_asked_for_namespace(&self) -> bool {
+        self.asked_for_namespace.load(Ordering::Relaxed)
     }
 }
 

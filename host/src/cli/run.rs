@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
 use podloom_api::SelenosisApi;
+use podloom_controllers::UnreadNamespaces;
 use podloom_controllers::duties::{Chain, Duty};
 use podloom_mutators::{PublicKey, Signers};
 
@@ -68,6 +69,12 @@ pub(crate) struct RunArguments {
     /// this time.
     #[arg(long, env = "PODLOOM_ALLOW_EMPTY_CHAIN", value_parser = FalseyValueParser::new())]
     pub(crate) allow_empty_chain: bool,
+
+    /// Load a chain that needs labels or annotations of namespaces even where the operator may not read namespaces. For plugins
+    /// and for `match.namespaceSelector`, they then have no labels but kubernetes.io/metadata.name, and no annotations. By default, such
+    /// a chain is not loaded without that right.
+    #[arg(long, env = "PODLOOM_ALLOW_UNREAD_NAMESPACES", value_parser = FalseyValueParser::new())]
+    pub(crate) allow_unread_namespaces: bool,
 
     /// The address of the HTTP endpoints /healthz, /readyz, /metrics, /plugins, /plugins/candidate, /console and /log.
     #[arg(
@@ -283,6 +290,14 @@ impl RunArguments {
     pub(crate) fn api(&self) -> SelenosisApi {
         // The parser accepts only known names.
         self.selenosis_api.parse().unwrap_or_default()
+    }
+
+    /// What plugins are told of namespaces that may not be read.
+    pub(crate) fn unread_namespaces(&self) -> UnreadNamespaces {
+        match self.allow_unread_namespaces {
+            true => UnreadNamespaces::Allowed,
+            false => UnreadNamespaces::Refused,
+        }
     }
 
     /// The namespaces to watch, each once; none means all.

@@ -28,6 +28,7 @@ fn verbose_libraries_log_less_unless_they_are_named() {
         "hyper_util=warn",
         "info",
         "kube_client=warn",
+        "kube_runtime::watcher=error",
         "tower=warn",
         "wasmtime=warn",
     ];
@@ -40,6 +41,7 @@ fn verbose_libraries_log_less_unless_they_are_named() {
             "hyper_util=warn",
             "info",
             "kube_client::client=debug",
+            "kube_runtime::watcher=error",
             "tower=warn",
             "wasmtime=warn",
         ],

@@ -124,7 +124,10 @@ const fn verdict(rejection: &PodRejection) -> &'static str {
     match rejection {
         PodRejection::Denied(_) => "denied",
         PodRejection::Overdue(_) => "overdue",
-        PodRejection::Broken(_) | PodRejection::Invalid(_) | PodRejection::Forbidden(_) => "broken",
+        PodRejection::Broken(_)
+        | PodRejection::Unread(_)
+        | PodRejection::Invalid(_)
+        | PodRejection::Forbidden(_) => "broken",
     }
 }
 

@@ -295,6 +295,7 @@ fn every_field_of_a_request_is_passed_on() {
         annotations: texts("annotation"),
         namespace_labels: texts("namespace-label"),
         namespace_annotations: texts("namespace-annotation"),
+        is_namespace_unread: true,
         selector: ["app".to_owned()].into(),
         dry_run: true,
         deadline,
@@ -309,6 +310,7 @@ fn every_field_of_a_request_is_passed_on() {
         annotations,
         namespace_labels,
         namespace_annotations,
+        is_namespace_unread,
         dry_run,
         selector,
         deadline: until,
@@ -322,5 +324,6 @@ fn every_field_of_a_request_is_passed_on() {
     assert_eq!(namespace_labels, texts("namespace-label"));
     assert_eq!(namespace_annotations, texts("namespace-annotation"));
     assert_eq!((&*selector, dry_run), (&["app".to_owned()][..], true));
+    assert!(is_namespace_unread);
     assert_eq!(until, deadline);
 }

@@ -62,8 +62,11 @@ impl Witness {
 
     /// Keeps the pod as it is before the chain; none if there is nothing to compare, or no room.
     pub(super) fn look(self: &Arc<Self>, pod: &Value, request: &PodRequest) -> Option<Box<Look>> {
-        // What has passed a chain already was compared then. What it was before is not known.
-        if self.candidate.serving().chain.is_none() || is_stamped(pod) {
+        // What has passed a chain already was compared then: what it was before is not known. Without its namespace, a pod says little.
+        if self.candidate.serving().chain.is_none()
+            || is_stamped(pod)
+            || request.is_namespace_unread
+        {
             return None;
         }
         let place = self.queue.clone().try_reserve_owned().ok();
@@ -98,16 +101,16 @@ impl Witness {
 impl Look {
     /// Hands on what the chain made of the pod.
     pub(super) fn hand_on(self, chain: Option<&Chain>, result: &Result<MutatedPod, RejectedPod>) {
-        // That the time was over says nothing about the chain.
-        let is_overdue = matches!(
+        // That the time was over, or that the namespace is not known, says nothing about the chain.
+        let is_cut_short = matches!(
             result,
             Err(RejectedPod {
-                rejection: PodRejection::Overdue(_),
+                rejection: PodRejection::Overdue(_) | PodRejection::Unread(_),
                 ..
             })
         );
         let room = self.witness.take(weight_of(result));
-        let Some(room) = room.filter(|_| !is_overdue) else {
+        let Some(room) = room.filter(|_| !is_cut_short) else {
             self.witness.dropped.inc();
             return;
         };

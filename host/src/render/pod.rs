@@ -62,6 +62,7 @@ pub(crate) fn subject_of(
         annotations: texts(pod.pointer("/metadata/annotations")),
         namespace_labels: about.labels,
         namespace_annotations: about.annotations,
+        is_namespace_unread: false,
         selector,
         dry_run: false,
         deadline: None,

@@ -119,6 +119,8 @@ impl CandidateChain {
             engine,
             slot: Arc::clone(&self.slot),
             signers: files.signers,
+            // It gets pods of namespaces that are known.
+            admit: Arc::new(|_| async { Ok(()) }.boxed()),
             watch: WatchMode::Notified,
             scan_interval: files.scan_interval,
             build_timeout: files.build_timeout,

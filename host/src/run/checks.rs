@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use podloom_controllers::duties::{Chain, Switch};
 
-use super::state::{Access, DutyState, OperatorState, Role};
+use super::state::{Access, DutyState, Lack, OperatorState, Role};
 use crate::mutator::NoChainPolicy;
 
 /// How long after the end of its Lease a leader may still work before it counts as stuck. A healthy leader stops its work before the
@@ -48,10 +48,17 @@ fn of_duty(state: &OperatorState, duty: &DutyState) -> Vec<Check> {
         let certificate = state.certificate.as_ref();
         let certificate =
             certificate.map_or_else(|| Ok("not used".to_owned()), |slot| slot.status());
-        return vec![check(&name("certificate"), certificate)];
+        let rights = shown_rights(&duty.access.borrow(), &duty.lacks.borrow());
+        return vec![
+            check(&name("certificate"), certificate),
+            check(&name("rights"), Ok(rights)),
+        ];
     }
     [
-        ("cluster", cluster(&duty.access.borrow())),
+        (
+            "cluster",
+            cluster(&duty.access.borrow(), &duty.lacks.borrow()),
+        ),
         ("leader", leader(&duty.role.borrow())),
         ("caches", caches(&duty.caches.awaited())),
     ]
@@ -132,12 +139,29 @@ fn chain(state: &OperatorState) -> Result<String, String> {
     }
 }
 
-fn cluster(access: &Access) -> Result<String, String> {
+/// What the rights of the webhooks are like. They are served whatever is missing.
+fn shown_rights(access: &Access, lacks: &[Lack]) -> String {
+    cluster(access, lacks).unwrap_or_else(|reason| reason)
+}
+
+fn cluster(access: &Access, lacks: &[Lack]) -> Result<String, String> {
     match access {
         Access::Unknown => Err("not checked yet".to_owned()),
         Access::Unanswered(reason) => Err(reason.clone()),
         Access::Lacking(reasons) => Err(reasons.join("; ")),
-        Access::Granted => Ok("all kinds are served and all rights granted".to_owned()),
+        Access::Granted if lacks.is_empty() => {
+            Ok("all kinds are served and all rights granted".to_owned())
+        }
+        Access::Granted => {
+            let lacks = lacks
+                .iter()
+                .map(|lack| format!("{}; without it, {}", lack.reason, lack.without));
+            let lacks: Vec<String> = lacks.collect();
+            Ok(format!(
+                "all kinds are served and all required rights granted; {}",
+                lacks.join("; ")
+            ))
+        }
     }
 }
 

@@ -7,8 +7,11 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use futures::FutureExt;
 use futures::future::{self, BoxFuture};
-use podloom_controllers::Events;
-use podloom_mutators::{Engine, EngineOptions, InstanceAllocation, Loader, WatchMode};
+use kube::Client;
+use podloom_controllers::{Events, UnreadNamespaces, namespaces_are_refused};
+use podloom_mutators::{
+    Admit, Chain, Engine, EngineOptions, InstanceAllocation, Loader, WatchMode,
+};
 use podloom_turns::Limits;
 use prometheus_client::registry::Registry;
 use tokio::sync::mpsc::Receiver;
@@ -83,6 +86,7 @@ fn serving(
         engine,
         slot: Arc::clone(&state.slot),
         signers: arguments.signers(),
+        admit: admit(parts.client.clone(), arguments.unread_namespaces()),
         watch: WatchMode::Notified,
         scan_interval: arguments.plugins_scan,
         build_timeout: BUILD_TIMEOUT,
@@ -123,6 +127,29 @@ fn candidate(
         let error = format!("{error:#}");
         tracing::error!(error, "the candidate is not compared");
         stop.cancelled_owned().boxed()
+    })
+}
+
+/// A chain that needs labels or annotations of namespaces serves only where these may be read.
+fn admit(client: Client, unread: UnreadNamespaces) -> Admit {
+    Arc::new(move |chain: &Chain| {
+        let mut needing = chain.plugins().iter().filter(|it| it.needs_namespaces());
+        let plugin = needing.next().map(|plugin| plugin.name.clone());
+        let client = client.clone();
+        async move {
+            let Some(plugin) = plugin.filter(|_| unread == UnreadNamespaces::Refused) else {
+                return Ok(());
+            };
+            // Without an answer, each pod whose namespace is not known is refused.
+            match namespaces_are_refused(&client).await {
+                false => Ok(()),
+                true => Err(format!(
+                    "plugin {plugin} needs the labels or annotations of namespaces, which the operator may not read: grant it to list \
+                     and watch namespaces, or start it with --allow-unread-namespaces, and namespaces have none for plugins"
+                )),
+            }
+        }
+        .boxed()
     })
 }
 

@@ -1,4 +1,4 @@
-//! Metrics of leader election and of chain reloads.
+//! Metrics of leader election, of rights and of chain reloads.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -26,6 +26,26 @@ impl LeaderMetrics {
             leader.clone(),
         );
         Self(leader)
+    }
+
+    /// The gauge of an enabled duty.
+    pub(super) fn of(&self, duty: &'static str) -> Gauge {
+        self.0.get_or_create_owned(&ByDuty { duty })
+    }
+}
+
+/// For each duty, how many optional rights are missing.
+pub(super) struct RightMetrics(Family<ByDuty, Gauge>);
+
+impl RightMetrics {
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let missing = Family::default();
+        registry.register(
+            "optional_rights_missing",
+            "Optional rights of the duty that are missing; /readyz?verbose says which, and what they cost",
+            missing.clone(),
+        );
+        Self(missing)
     }
 
     /// The gauge of an enabled duty.

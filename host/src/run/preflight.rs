@@ -4,8 +4,8 @@
 //! cause.
 
 mod answer;
+mod noted;
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
@@ -16,12 +16,13 @@ use k8s_openapi::api::authorization::v1::{
 use kube::api::PostParams;
 use kube::{Api, Client};
 use podloom_api::SelenosisApi;
-use podloom_controllers::duties::{Need, OwnKind, ResourceScope, Right, RightScope, Row, Switch};
+use podloom_controllers::duties::{Need, OwnKind, ResourceScope, Right, RightScope, Row};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use self::answer::{CheckError, in_time};
+use self::noted::{note, note_lacks};
 use super::requests::{AccessFailures, Requests};
-use super::state::{Access, DutyState, Role};
+use super::state::{Access, DutyState, Lack, Role};
 
 /// How soon to check again while a kind is missing.
 const RECHECK_KINDS: Duration = Duration::from_secs(3);
@@ -95,16 +96,19 @@ impl Preflight {
     }
 
     async fn check_forever(&self, state: &DutyState) {
-        let mut logged_without = BTreeSet::new();
         let mut failures = self.requests.access_failures();
         let mut pause = RECHECK_AFTER_FAILURE;
         loop {
             let checked_at = Instant::now();
-            match self.check(&mut logged_without).await {
+            match self.check(state).await {
                 Ok(Verdict::Passed) => {
                     note(state, Access::Granted);
                     if self.fails_before_recheck(state, &mut failures).await {
-                        sleep_until(checked_at + pause).await;
+                        let longest = match state.lacks.borrow().is_empty() {
+                            true => LONGEST_RECHECK_AFTER_FAILURE,
+                            false => RECHECK_RIGHTS,
+                        };
+                        sleep_until(checked_at + pause.min(longest)).await;
                         pause = (pause * 2).min(LONGEST_RECHECK_AFTER_FAILURE);
                     } else {
                         pause = RECHECK_AFTER_FAILURE;
@@ -134,10 +138,7 @@ impl Preflight {
     }
 
     /// Checks once.
-    async fn check(
-        &self,
-        logged_without: &mut BTreeSet<&'static str>,
-    ) -> Result<Verdict, CheckError> {
+    async fn check(&self, state: &DutyState) -> Result<Verdict, CheckError> {
         let kinds = self.unusable_kinds().await?;
         if !kinds.is_empty() {
             return Ok(Verdict::Missing(kinds, RECHECK_KINDS));
@@ -148,21 +149,19 @@ impl Preflight {
         } else {
             subject(&self.client).await
         };
-        let mut reasons = Vec::new();
+        let (mut reasons, mut lacks) = (Vec::new(), Vec::<Lack>::new());
         for missing in missing {
+            let reason = missing.describe(self.api, &subject);
             match missing.right.need {
-                Need::Required => reasons.push(missing.describe(self.api, &subject)),
-                Need::Optional(without) if logged_without.insert(without) => {
-                    tracing::warn!(
-                        duty = self.row.name,
-                        reason = missing.describe(self.api, &subject),
-                        without,
-                        "an optional right is missing"
-                    );
+                Need::Required => reasons.push(reason),
+                // The first verb and the first namespace are enough.
+                Need::Optional(without) if lacks.iter().all(|lack| lack.without != without) => {
+                    lacks.push(Lack { reason, without });
                 }
                 Need::Optional(_) => {}
             }
         }
+        note_lacks(state, lacks);
         if reasons.is_empty() {
             return Ok(Verdict::Passed);
         }
@@ -279,15 +278,21 @@ impl Preflight {
         let shortest = INTERVAL_PER_RIGHT.saturating_mul(rights);
         let checked_at = Instant::now();
         loop {
+            let lacks = !state.lacks.borrow().is_empty();
+            let pause = match lacks {
+                true => RECHECK_RIGHTS,
+                false => FOLLOWER_INTERVAL,
+            };
             tokio::select! {
                 () = failures.next() => return true,
-                () = sleep(FOLLOWER_INTERVAL) => {}
+                () = sleep(pause) => {}
             }
             // The role may have changed meanwhile.
             let interval = match *state.role.borrow() {
                 Role::Follower(_) => FOLLOWER_INTERVAL,
                 Role::Undecided | Role::Leader | Role::Alone => WORKING_INTERVAL,
             };
+            let interval = if lacks { RECHECK_RIGHTS } else { interval };
             if checked_at.elapsed() >= interval.max(shortest) {
                 return false;
             }
@@ -302,35 +307,6 @@ impl Preflight {
         let lease = self.lease.as_ref()?;
         (right.scope == RightScope::LeaseNamespace && verb != "create").then(|| lease.name.clone())
     }
-}
-
-/// Stores the result of a check, and logs it if it changed.
-fn note(state: &DutyState, access: Access) {
-    if *state.access.borrow() == access {
-        return;
-    }
-    match &access {
-        Access::Lacking(reasons) => {
-            for reason in reasons {
-                tracing::error!(duty = state.row.name, reason, "not ready");
-            }
-        }
-        // Webhooks are served all the same.
-        Access::Unanswered(reason) if state.row.switch != Switch::Controllers => {
-            tracing::warn!(duty = state.row.name, reason, "rights are not checked yet");
-        }
-        Access::Unanswered(reason) => {
-            tracing::error!(duty = state.row.name, reason, "not ready");
-        }
-        Access::Granted => {
-            tracing::info!(
-                duty = state.row.name,
-                "all kinds are served and all rights granted"
-            );
-        }
-        Access::Unknown => {}
-    }
-    state.access.send_replace(access);
 }
 
 impl NeededVerb {

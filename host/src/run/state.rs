@@ -42,6 +42,10 @@ pub(crate) struct DutyState {
     pub(super) row: &'static Row,
     /// Whether its kinds are served and its rights granted.
     pub(super) access: watch::Sender<Access>,
+    /// The optional rights that are missing.
+    pub(super) lacks: watch::Sender<Vec<Lack>>,
+    /// The metric: how many these are.
+    pub(super) lacking: Gauge,
     /// Whether this replica works.
     pub(super) role: watch::Sender<Role>,
     /// The last renewal of its Lease; none while another replica holds it.
@@ -54,6 +58,15 @@ pub(crate) struct DutyState {
     pub(super) stop: CancellationToken,
 }
 
+/// An optional right that is missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lack {
+    /// Who may not do what.
+    pub(super) reason: String,
+    /// What that costs.
+    pub(super) without: &'static str,
+}
+
 /// Whether a duty's kinds are served and its rights granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
@@ -63,7 +76,7 @@ pub(crate) enum Access {
     Unanswered(String),
     /// Kinds or rights are missing: one sentence for each.
     Lacking(Vec<String>),
-    /// Nothing is missing.
+    /// Nothing is missing but optional rights.
     Granted,
 }
 
@@ -135,6 +148,8 @@ impl DutyState {
         Self {
             row,
             access: watch::Sender::new(Access::Unknown),
+            lacks: watch::Sender::default(),
+            lacking: Gauge::default(),
             role: watch::Sender::new(Role::Undecided),
             renewed: watch::Sender::new(None),
             leader,

@@ -190,6 +190,7 @@ pub(super) fn task(
         &parts.client,
         parts.arguments.api(),
         &parts.arguments.namespaces(),
+        parts.arguments.unread_namespaces(),
         &parts.metrics,
     );
     let namespaces: Arc<dyn Namespaces> =

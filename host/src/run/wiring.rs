@@ -26,7 +26,7 @@ use super::history::History;
 use super::infrastructure;
 use super::lease::Candidate;
 use super::loading::{self, Loading};
-use super::metrics::LeaderMetrics;
+use super::metrics::{LeaderMetrics, RightMetrics};
 use super::own_pod;
 use super::parts::Parts;
 use super::portal;
@@ -62,6 +62,7 @@ pub(super) fn operator(
     let ours = registry.sub_registry_with_prefix("podloom");
     register_build(ours);
     let leader = LeaderMetrics::register(ours);
+    let rights = RightMetrics::register(ours);
     let requests = Requests::register(ours);
     if let Some(traces) = traces {
         traces.register(ours);
@@ -83,7 +84,10 @@ pub(super) fn operator(
     let duties = arguments.duties();
     let states = duties.iter().map(|duty| {
         let row = duty.row();
-        Arc::new(DutyState::new(row, leader.of(row.name), stop.clone()))
+        Arc::new(DutyState {
+            lacking: rights.of(row.name),
+            ..DutyState::new(row, leader.of(row.name), stop.clone())
+        })
     });
     let (candidate, seen) = CandidateChain::of(arguments, ours);
     let history = History::new(parts.instance.clone());
@@ -171,6 +175,7 @@ fn setup(parts: &Parts<'_>) -> Setup {
         concurrency: arguments.concurrency.get(),
         resync: arguments.resync,
         blocking: parts.blocking.clone(),
+        unread_namespaces: arguments.unread_namespaces(),
         clock: parts.clock.clone(),
         metrics: parts.metrics.clone(),
         instance: parts.instance.clone(),

@@ -23,7 +23,7 @@ pub use certificates::{
 };
 pub use lines::Lines;
 pub use metrics::WebhookMetrics;
-pub use mutate::{NamespaceMetadata, Namespaces, PodWebhook, Unread};
+pub use mutate::{Namespaces, PodWebhook};
 pub use namespaces::ClusterNamespaces;
 pub use owners::{OwnerKind, Owners, UnknownOwners};
 pub use server::{Webhook, network, router};

@@ -7,7 +7,8 @@ use std::time::Instant;
 use futures::future::BoxFuture;
 use podloom_api::names;
 use podloom_controllers::{
-    MutatedPod, PluginOutcome, PluginRun, PodMutator, PodRejection, PodRequest, RejectedPod,
+    MutatedPod, NamespaceMetadata, PluginOutcome, PluginRun, PodMutator, PodRejection, PodRequest,
+    RejectedPod,
 };
 use serde_json::Value;
 use tokio::time::timeout_at;
@@ -33,32 +34,16 @@ const REASON_BYTES: usize = 512;
 /// The patch of a pod that stays as it is.
 const EMPTY_PATCH: &str = "[]";
 
-/// The labels and annotations of a namespace, for plugins.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NamespaceMetadata {
-    /// Its labels.
-    pub labels: BTreeMap<String, String>,
-    /// Its annotations.
-    pub annotations: BTreeMap<String, String>,
-}
-
 /// Knows the namespaces of the cluster.
 pub trait Namespaces: Send + Sync {
-    /// Returns the labels and annotations of a namespace; where namespaces may not be read, only the label with its name.
-    ///
-    /// # Errors
-    /// If the API server does not say what it is like before the deadline.
+    /// Returns the labels and annotations of a namespace; none if they are not known, and the API server does not tell them before the
+    /// deadline.
     fn of<'a>(
         &'a self,
         name: &'a str,
         deadline: Instant,
-    ) -> BoxFuture<'a, Result<NamespaceMetadata, Unread>>;
+    ) -> BoxFuture<'a, Option<NamespaceMetadata>>;
 }
-
-/// The API server does not say what a namespace is like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the API server does not say what the namespace is like")]
-pub struct Unread;
 
 /// Passes pods of the API server through the plugin chain.
 pub struct PodWebhook {
@@ -96,10 +81,6 @@ impl PodWebhook {
         }
         // Before its turn, which would be idle while the API server is asked.
         let namespace = self.namespaces.of(&review.namespace, deadline).await;
-        let Ok(namespace) = namespace else {
-            let name = shorten(&review.namespace, NAME_BYTES).into_owned();
-            return Err(Unavailable::Namespace(name));
-        };
         let kept = match self.mutator.writes_labels() {
             true => self.owners.kept(&review, deadline).await?,
             false => Kept::unasked(&review.object),
@@ -161,7 +142,7 @@ fn annotation<'a>(pod: &'a Value, key: &str) -> Option<&'a str> {
 /// The pod, and what plugins can read about it: the same as in `podloom render`.
 fn request(
     review: ReviewRequest,
-    namespace: NamespaceMetadata,
+    namespace: Option<NamespaceMetadata>,
     deadline: Instant,
 ) -> (Value, PodRequest) {
     let mut pod = review.object;
@@ -178,13 +159,12 @@ fn request(
         annotations: texts(metadata.and_then(|metadata| metadata.get("annotations"))),
         labels,
         namespace: review.namespace,
-        namespace_labels: namespace.labels,
-        namespace_annotations: namespace.annotations,
         dry_run: review.dry_run == Some(true),
         deadline: Some(deadline),
         wants_patch: true,
+        ..PodRequest::default()
     };
-    (pod, request)
+    (pod, request.of_namespace(namespace))
 }
 
 fn fill(pod: &mut Value, field: &str, value: &str) {
@@ -284,6 +264,9 @@ fn rejection(
             (Answer::forbidden(message), Outcome::Denied)
         }
         PodRejection::Overdue(_) => return Err(Unavailable::Busy),
+        PodRejection::Unread(_) => {
+            return Err(Unavailable::Namespace(format!("{namespace}: {reason}")));
+        }
         _ if runs.is_empty() => return Err(Unavailable::NoChain(reason)),
         rejection => {
             if lines.may(About::Failed, tenant) {

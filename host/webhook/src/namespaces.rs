@@ -9,20 +9,19 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
 use kube::core::PartialObjectMeta;
 use kube::{Api, Client};
-use podloom_controllers::AdmissionCaches;
+use podloom_controllers::{AdmissionCaches, NamespaceMetadata};
 use tokio::sync::Semaphore;
 use tokio::time::timeout_at;
 
-use crate::mutate::{NamespaceMetadata, Namespaces, Unread};
+use crate::mutate::Namespaces;
 
 /// How long a question to the API server may take. On a busy cluster, a second was too short.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// How long nothing is asked after the API server refused an answer.
-const PAUSE: Duration = Duration::from_secs(30);
+/// How long nothing is asked after the API server refused an answer. A right may be missing for a moment: while its role binding is
+/// replaced.
+const PAUSE: Duration = Duration::from_secs(2);
 /// How many questions are asked at once.
 const QUESTIONS: usize = 4;
-/// The label that the API server sets on every namespace.
-const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
 /// The namespaces of a cluster.
 pub struct ClusterNamespaces {
@@ -46,11 +45,14 @@ impl ClusterNamespaces {
 
     /// Asks the API server. It is a list of one object, since the right to list is the one that the cache needs, too.
     ///
-    /// Without that right, nothing is known of any namespace but its name. Without an answer it is not known whether something is:
-    /// a plugin that looks for a label must not be skipped because the API server is slow.
-    async fn ask(&self, name: &str, deadline: Instant) -> Result<NamespaceMetadata, Unread> {
-        if self.is_quiet() || !is_name(name) {
-            return Ok(nothing_but(name));
+    /// Without that right, or without an answer, nothing is known: a plugin that looks for a label must not be skipped because it may
+    /// not be read for now, or because the API server is slow.
+    async fn ask(&self, name: &str, deadline: Instant) -> Option<NamespaceMetadata> {
+        if !is_name(name) {
+            return Some(NamespaceMetadata::nothing_but(name));
+        }
+        if self.is_quiet() {
+            return None;
         }
         let one = ListParams::default()
             .fields(&format!("metadata.name={name}"))
@@ -61,12 +63,9 @@ impl ClusterNamespaces {
             self.api.list_metadata(&one).await
         };
         match timeout_at(end.into(), asked).await {
-            Ok(Ok(found)) => Ok(found.items.into_iter().next().map_or_else(
-                || nothing_but(name),
-                |namespace: PartialObjectMeta<Namespace>| NamespaceMetadata {
-                    labels: namespace.metadata.labels.unwrap_or_default(),
-                    annotations: namespace.metadata.annotations.unwrap_or_default(),
-                },
+            Ok(Ok(found)) => Some(found.items.into_iter().next().map_or_else(
+                || NamespaceMetadata::nothing_but(name),
+                |namespace: PartialObjectMeta<Namespace>| namespace.metadata.into(),
             )),
             Ok(Err(kube::Error::Api(status))) if status.is_forbidden() => {
                 let pause = Some(Instant::now() + PAUSE);
@@ -74,9 +73,9 @@ impl ClusterNamespaces {
                     .quiet_until
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner) = pause;
-                Ok(nothing_but(name))
+                None
             }
-            Ok(Err(_)) | Err(_) => Err(Unread),
+            Ok(Err(_)) | Err(_) => None,
         }
     }
 
@@ -94,25 +93,14 @@ impl Namespaces for ClusterNamespaces {
         &'a self,
         name: &'a str,
         deadline: Instant,
-    ) -> BoxFuture<'a, Result<NamespaceMetadata, Unread>> {
+    ) -> BoxFuture<'a, Option<NamespaceMetadata>> {
         async move {
             match self.caches.namespace(name) {
-                Some((labels, annotations)) => Ok(NamespaceMetadata {
-                    labels,
-                    annotations,
-                }),
+                Some(known) => Some(known),
                 None => self.ask(name, deadline).await,
             }
         }
         .boxed()
-    }
-}
-
-/// What every namespace has.
-fn nothing_but(name: &str) -> NamespaceMetadata {
-    NamespaceMetadata {
-        labels: [(NAME_LABEL.to_owned(), name.to_owned())].into(),
-        ..NamespaceMetadata::default()
     }
 }
 

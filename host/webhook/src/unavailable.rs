@@ -12,8 +12,8 @@ pub(crate) enum Unavailable {
     /// No chain is loaded, or it did not end in time.
     #[error("{0}")]
     NoChain(String),
-    /// The namespace of the object is not known, and the API server did not say what it is like.
-    #[error("namespace {0} could not be read; try again in a second")]
+    /// A plugin needs to know the namespace of the pod, and the API server did not say what it is like. Holds its name, and which plugin.
+    #[error("namespace {0}; try again in a second")]
     Namespace(String),
     /// What controls the pod is not known, so nor is which labels it needs.
     #[error("the controller of the pod could not be read, {0}")]

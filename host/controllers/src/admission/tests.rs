@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::{AdmissionCaches, prune};
 use crate::ControllerMetrics;
 use crate::engine::fixtures::{scripted, status};
+use crate::engine::namespaces::UnreadNamespaces;
 use crate::engine::readable::Readable;
 
 fn config(namespace: &str, name: &str, more: &Value) -> Value {
@@ -56,8 +57,11 @@ fn configs_are_those_of_the_namespace_that_stay() {
     check(&caches, "team-a", Some(&["a", "b"]));
     check(&caches, "team-b", Some(&["d"]));
     check(&caches, "team-c", Some(&[]));
-    let (labels, annotations) = caches.namespace("team-a").unwrap();
-    assert_eq!((labels["team"].as_str(), annotations.len()), ("a", 0));
+    let about = caches.namespace("team-a").unwrap();
+    assert_eq!(
+        (about.labels["team"].as_str(), about.annotations.len()),
+        ("a", 0)
+    );
     assert_eq!(caches.namespace("team-b"), None);
 }
 
@@ -104,8 +108,13 @@ async fn one_namespace_is_watched_alone_and_others_are_unknown() {
     });
     let metrics = ControllerMetrics::register(&mut Registry::default());
     let namespaces = ["team-a".to_owned()];
-    let (caches, work) =
-        AdmissionCaches::watch(&client, SelenosisApi::Split, &namespaces, &metrics);
+    let (caches, work) = AdmissionCaches::watch(
+        &client,
+        SelenosisApi::Split,
+        &namespaces,
+        UnreadNamespaces::Refused,
+        &metrics,
+    );
     check(&caches, "team-a", None);
     assert!(caches.classes().is_none());
     let work = tokio::spawn(work);

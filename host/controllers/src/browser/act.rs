@@ -6,7 +6,6 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Resource;
 use kube::core::Status;
 use kube::core::response::reason::ALREADY_EXISTS;
-use kube::runtime::reflector::ObjectRef;
 use podloom_api::{BrowserObject, BrowserStatus, SelenosisKind, names};
 
 use super::action::{Action, ActionOutcome, Confirmation, PodDeletion};
@@ -196,21 +195,16 @@ impl BrowserKind {
     fn request(&self, world: &World) -> PodRequest {
         let metadata = &world.browser.metadata;
         let namespace = metadata.namespace.clone().unwrap_or_default();
-        let namespaces = self.caches.namespaces.as_ref();
-        let about = namespaces.and_then(|namespaces| namespaces.get(&ObjectRef::new(&namespace)));
-        let about = about
-            .map(|namespace| namespace.metadata.clone())
-            .unwrap_or_default();
-        PodRequest {
+        let about = self.caches.namespaces.get(&namespace);
+        let request = PodRequest {
             kind: SelenosisKind::Browser.name(),
             name: world.name().to_owned(),
             labels: metadata.labels.clone().unwrap_or_default(),
             annotations: metadata.annotations.clone().unwrap_or_default(),
-            namespace_labels: about.labels.unwrap_or_default(),
-            namespace_annotations: about.annotations.unwrap_or_default(),
             namespace,
             ..PodRequest::default()
-        }
+        };
+        request.of_namespace(about)
     }
 }
 

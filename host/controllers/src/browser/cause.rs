@@ -181,9 +181,9 @@ impl From<&PodRejection> for Cause {
     fn from(refusal: &PodRejection) -> Self {
         match refusal.clone() {
             PodRejection::Denied(sentence) => Self::Denied(sentence),
-            PodRejection::Broken(sentence) | PodRejection::Overdue(sentence) => {
-                Self::PluginFailed(sentence)
-            }
+            PodRejection::Broken(sentence)
+            | PodRejection::Overdue(sentence)
+            | PodRejection::Unread(sentence) => Self::PluginFailed(sentence),
             PodRejection::Invalid(sentence) => Self::InvalidPod(sentence),
             PodRejection::Forbidden(sentence) => Self::PodForbidden(sentence),
         }

@@ -124,9 +124,10 @@ fn refused(
                 missing: Some(sentence.clone()),
             })
         }
-        PodRejection::Broken(_) | PodRejection::Overdue(_) | PodRejection::Forbidden(_) => {
-            wait_or_end(Cause::from(refusal), until, now)
-        }
+        PodRejection::Broken(_)
+        | PodRejection::Overdue(_)
+        | PodRejection::Unread(_)
+        | PodRejection::Forbidden(_) => wait_or_end(Cause::from(refusal), until, now),
     }
 }
 

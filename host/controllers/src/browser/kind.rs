@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt;
-use kube::core::{ApiResource, ObjectMeta, PartialObjectMeta};
+use kube::core::{ApiResource, ObjectMeta};
 use kube::runtime::reflector::Store;
 use podloom_api::{BrowserConfigObject, BrowserObject, SelenosisApi, names};
 use tracing::Instrument;
@@ -21,6 +20,7 @@ use super::world::World;
 use crate::engine::error::Error;
 use crate::engine::events::{Notice, appended};
 use crate::engine::kind::{Context, Done, Kind, Remains, Source, Traits};
+use crate::engine::namespaces::Namespaces;
 use crate::engine::plan::Plan;
 use crate::engine::readable::Readable;
 use crate::mutator::{Note, PodMutator};
@@ -51,8 +51,7 @@ pub(super) struct Resources {
 pub(super) struct Caches {
     pub(super) configs: Store<Readable<BrowserConfigObject>>,
     pub(super) pods: Store<SeenPod>,
-    /// None without the right to read namespaces.
-    pub(super) namespaces: Option<Store<PartialObjectMeta<Namespace>>>,
+    pub(super) namespaces: Namespaces,
 }
 
 impl Kind for BrowserKind {

@@ -57,7 +57,10 @@ pub(crate) async fn begin(
     setup: BrowserSetup,
     metrics: &BrowserMetrics,
 ) -> BoxFuture<'static, ()> {
-    let (namespaces, watch_namespaces) = namespaces::watch_for(scopes, |_| {}).await;
+    let watched = namespaces::watch_for(scopes, Box::new(|_| {})).await;
+    let Some((namespaces, watch_namespaces)) = watched else {
+        return future::ready(()).boxed();
+    };
     let duty = Duty {
         setup,
         namespaces,

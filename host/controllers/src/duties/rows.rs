@@ -264,7 +264,9 @@ pub(super) const CLUSTER_EVENTS: [Right; 1] = [events(RightScope::Namespace("def
 /// The rights of every duty that needs the chain.
 pub(super) const CHAIN: [Right; 1] = [Right {
     verbs: &["list", "watch"],
-    need: Need::Optional("plugins cannot see the labels and annotations of namespaces"),
+    need: Need::Optional(
+        "a chain that needs labels or annotations of namespaces is not loaded, unless --allow-unread-namespaces says that they have none",
+    ),
     why: "shows the labels and annotations of namespaces to plugins",
     ..fixed("", "namespaces", RightScope::Cluster)
 }];

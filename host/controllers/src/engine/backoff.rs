@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use kube::core::ObjectMeta;
-use kube::runtime::utils::{Backoff as WaitBackoff, ResetTimerBackoff};
+use kube::runtime::utils::Backoff as WaitBackoff;
 use tokio::time::Instant;
 
 /// How long a watch waits after its first error.
@@ -17,8 +17,9 @@ const FORGET: Duration = Duration::from_mins(5);
 const SWEEP: Duration = Duration::from_mins(1);
 /// How long a watch waits at most; twice that with its jitter.
 const WATCH_LONGEST: Duration = Duration::from_secs(4);
-/// After this time without an error, the waits of a watch restart with the shortest.
-const WATCH_RESET: Duration = Duration::from_secs(30);
+/// A watch that worked for so long before it broke starts over with the shortest wait. So however it breaks, it begins anew at most a
+/// few times in this time.
+const WATCH_WORKED: Duration = Duration::from_secs(5);
 
 /// Counts the consecutive failures of each object, and doubles its wait with each.
 ///
@@ -190,20 +191,47 @@ pub(crate) fn jittered(wait: Duration) -> Duration {
     wait.saturating_add(wait.saturating_mul(u32::try_from(share).unwrap_or_default()) / 10_000)
 }
 
-/// How long a watch waits after errors.
+/// How long a watch waits after errors: twice as long each time, with jitter, so that a thousand clients do not come back at once.
 ///
-/// kube's own backoff grows to more than half a minute, and restarts only after two minutes without an error. A restart of the API
-/// server costs each watch several errors, so after a second restart watches would stay broken long after it is back.
-pub(super) fn watch_backoff() -> ResetTimerBackoff<WatchBackoff> {
-    ResetTimerBackoff::new(WatchBackoff::default(), WATCH_RESET)
+/// kube's own waits grow to more than half a minute, and a restart of the API server costs each watch several errors, so after a second
+/// restart watches would stay broken long after it is back.
+pub(super) struct WatchBackoff {
+    longest: Duration,
+    next: Duration,
+    /// When the last wait was over.
+    begun: Option<Instant>,
 }
 
-/// Doubles each time, with jitter, so that a thousand clients do not come back at once.
-pub(super) struct WatchBackoff(Duration);
+impl WatchBackoff {
+    /// Waits that grow up to this one, or twice that with jitter.
+    pub(super) fn up_to(longest: Duration) -> Self {
+        Self {
+            longest,
+            next: WATCH_FIRST,
+            begun: None,
+        }
+    }
+}
+
+impl WatchBackoff {
+    /// Returns how long to wait before the next attempt: not at all if it is the first one, or if the one before lasted a while.
+    pub(super) fn before_attempt(&mut self) -> Duration {
+        let now = Instant::now();
+        let is_short = |begun| now.saturating_duration_since(begun) < WATCH_WORKED;
+        if self.begun.is_some_and(is_short) {
+            return self.next().unwrap_or_default();
+        }
+        *self = Self {
+            begun: Some(now),
+            ..Self::up_to(self.longest)
+        };
+        Duration::ZERO
+    }
+}
 
 impl Default for WatchBackoff {
     fn default() -> Self {
-        Self(WATCH_FIRST)
+        Self::up_to(WATCH_LONGEST)
     }
 }
 
@@ -211,17 +239,25 @@ impl Iterator for WatchBackoff {
     type Item = Duration;
 
     fn next(&mut self) -> Option<Duration> {
-        let wait = self.0;
-        self.0 = wait.saturating_mul(2).min(WATCH_LONGEST);
+        let now = Instant::now();
+        let has_worked = |begun: Instant| now.saturating_duration_since(begun) >= WATCH_WORKED;
+        if self.begun.is_some_and(has_worked) {
+            self.next = WATCH_FIRST;
+        }
         let share = u32::try_from(RandomState::new().hash_one(0_u8) % 1000).unwrap_or_default();
-        Some(wait.saturating_add(wait.saturating_mul(share) / 1000))
+        let wait = self
+            .next
+            .saturating_add(self.next.saturating_mul(share) / 1000);
+        self.next = self.next.saturating_mul(2).min(self.longest);
+        self.begun = now.checked_add(wait);
+        Some(wait)
     }
 }
 
 impl WaitBackoff for WatchBackoff {
-    fn reset(&mut self) {
-        self.0 = WATCH_FIRST;
-    }
+    /// kube calls this with each event, and its watcher has one before each list: waits that began anew then would never grow. A list
+    /// that succeeds is no reason either, if each watch after it fails. So the time alone decides.
+    fn reset(&mut self) {}
 }
 
 #[cfg(test)]

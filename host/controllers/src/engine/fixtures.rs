@@ -1,5 +1,7 @@
 //! Fixtures for tests of controllers: a kind, and API servers that always give one answer, or follow a script.
 
+use std::collections::BTreeMap;
+use std::io;
 use std::sync::{Arc, Mutex};
 
 use futures::future::{BoxFuture, Shared};
@@ -20,6 +22,7 @@ use super::clock::Clock;
 use super::events::{self, Events};
 use super::kind::{Context, Kind};
 use super::metrics::EngineMetrics;
+use super::namespaces::UnreadNamespaces;
 use super::pass::Passes;
 use super::permits::PassPermits;
 use super::queue::Queue;
@@ -88,6 +91,15 @@ impl Requests {
         self.0.lock().unwrap().clone()
     }
 
+    /// How often each method and path was asked for.
+    pub(crate) fn counted(&self) -> BTreeMap<String, usize> {
+        let mut counts = BTreeMap::new();
+        for request in self.made() {
+            *counts.entry(request).or_default() += 1;
+        }
+        counts
+    }
+
     fn note(&self, method: &Method, path: &str) {
         self.0.lock().unwrap().push(format!("{method} {path}"));
     }
@@ -137,12 +149,82 @@ pub(crate) fn scripted(
     (Client::new(service, "default"), requests)
 }
 
+/// How an API server fails.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Broken {
+    /// It refuses connections.
+    Down,
+    /// It answers every request with this code.
+    Answers(u16),
+    /// Its lists are empty, and it answers every watch with this code.
+    Watches(u16),
+    /// Its lists are empty, and each watch ends at once.
+    Ends,
+}
+
+impl Broken {
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Ends,
+        Self::Down,
+        Self::Answers(403),
+        Self::Answers(404),
+        Self::Answers(429),
+        Self::Answers(500),
+        Self::Watches(403),
+        Self::Watches(404),
+        Self::Watches(429),
+        Self::Watches(500),
+    ];
+
+    fn answer(self, is_watch: bool) -> Result<(u16, Value), BoxError> {
+        let list = json!({ "metadata": { "resourceVersion": "1" }, "items": [] });
+        match self {
+            Self::Down => Err(io::Error::from(io::ErrorKind::ConnectionRefused).into()),
+            Self::Watches(_) | Self::Ends if !is_watch => Ok((200, list)),
+            Self::Ends => Ok((200, Value::Null)),
+            Self::Answers(code) | Self::Watches(code) => Ok((code, failure(code))),
+        }
+    }
+}
+
+/// A client of an API server that fails, and its requests.
+pub(crate) fn broken(how: Broken) -> (Client, Requests) {
+    let requests = Requests::default();
+    let noted = requests.clone();
+    let service = service_fn(move |request: Request<Body>| {
+        noted.note(request.method(), request.uri().path());
+        let query = request.uri().query().unwrap_or_default();
+        let answer = how.answer(query.contains("watch=true"));
+        async move {
+            let (code, answer) = answer?;
+            let text = match answer {
+                Value::Null => Vec::new(),
+                answer => serde_json::to_vec(&answer)?,
+            };
+            let body = Body::from(text);
+            Ok::<_, BoxError>(Response::builder().status(code).body(body)?)
+        }
+    });
+    (Client::new(service, "default"), requests)
+}
+
 /// The status of an answer that never comes.
 pub(crate) const SILENCE: u16 = 0;
 
 /// An error response.
 pub(crate) fn status(code: u16, reason: &str, message: &str) -> Value {
     json!({ "kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message })
+}
+
+/// An error response with the reason that an API server gives.
+pub(crate) fn failure(code: u16) -> Value {
+    let reason = match code {
+        403 => "Forbidden",
+        404 => "NotFound",
+        429 => "TooManyRequests",
+        _ => "InternalError",
+    };
+    status(code, reason, "it fails")
 }
 
 pub(crate) fn context(client: Client) -> Context {
@@ -155,5 +237,6 @@ pub(crate) fn context(client: Client) -> Context {
         clock: Clock::new(),
         metrics: EngineMetrics::register(&mut registry),
         blocking: BlockingThreads::new(),
+        unread_namespaces: UnreadNamespaces::Refused,
     }
 }

@@ -15,6 +15,7 @@ use super::clock::Clock;
 use super::error::Error;
 use super::events::{Events, Notice};
 use super::metrics::EngineMetrics;
+use super::namespaces::UnreadNamespaces;
 use super::plan::Plan;
 
 /// What every controller needs. What one kind needs besides is a field of that kind.
@@ -29,6 +30,8 @@ pub struct Context {
     pub metrics: EngineMetrics,
     /// Runs plans that take long.
     pub blocking: BlockingThreads,
+    /// What plugins are told of namespaces that may not be read.
+    pub unread_namespaces: UnreadNamespaces,
 }
 
 /// How one kind of object is reconciled.

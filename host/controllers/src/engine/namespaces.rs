@@ -1,169 +1,167 @@
-//! What namespaces say of themselves, for plugins: metadata alone, and only where it may be read.
+//! What namespaces say of themselves, for plugins: metadata alone.
+//!
+//! What is not known is never "no labels": a plugin that selects pods by a label would be skipped. What was known stays in use while
+//! namespaces may not be read.
 
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use futures::{FutureExt, StreamExt, future};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
-use kube::core::PartialObjectMeta;
-use kube::runtime::reflector::{ObjectRef, Store};
-use kube::runtime::watcher::Event;
-use kube::{Api, ResourceExt};
-use tokio::time::sleep;
+use kube::core::{ObjectMeta, PartialObjectMeta};
+use kube::runtime::reflector::ObjectRef;
+use kube::{Api, Client};
 
-use super::kind::Context;
-use super::readiness::Readiness;
+use super::metrics::EngineMetrics;
+use super::optional::{Listener, Optional, OptionalCache, WhenRefused, watch_optional};
 use super::scope::WatchScope;
-use super::watch::{watch_config, watch_into_cache};
 
-/// When to ask again after no answer.
-const AGAIN: Duration = Duration::from_secs(1);
+/// The label that the API server sets on every namespace.
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
-/// The cache of namespaces, none where they may not be read.
-pub type Namespaces = Option<Store<PartialObjectMeta<Namespace>>>;
+type NamespaceMeta = PartialObjectMeta<Namespace>;
 
-/// Is called with the name of a namespace that changed, or may have.
-type OnChange = Box<dyn Fn(&str) + Send>;
+/// The labels and annotations of a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamespaceMetadata {
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its annotations.
+    pub annotations: BTreeMap<String, String>,
+}
 
-/// Returns the cache once it is filled, and the work that keeps it so.
-async fn watch(
-    ctx: &Context,
-    readiness: &Readiness,
-    changed: OnChange,
-) -> (Namespaces, BoxFuture<'static, ()>) {
-    let api: Api<Namespace> = Api::all(ctx.client.clone());
-    if !may_read(&api).await {
-        return (None, future::pending().boxed());
-    }
-    let awaited = readiness.await_cache("namespaces".to_owned());
-    let metrics = ctx.metrics.clone();
-    let client = metrics.watch_client(&ctx.client, "Namespace");
-    let (store, events) = watch_into_cache(
-        Api::<PartialObjectMeta<Namespace>>::all(client),
-        watch_config(),
-        (),
-        |namespace| namespace.metadata.managed_fields = None,
-        move |error| {
-            metrics.watch_broke("Namespace");
-            tracing::warn!(
-                kind = "Namespace",
-                error = error as &dyn std::error::Error,
-                "watch broke, restarting"
-            );
-        },
-    );
-    let reader = store.clone();
-    let mut is_listed = false;
-    let work = events.for_each(move |event| {
-        match event {
-            Ok(Event::Apply(namespace)) => changed(&namespace.name_any()),
-            // What changed while the watch was broken shows in no event. The first list is no change.
-            Ok(Event::InitDone) if std::mem::replace(&mut is_listed, true) => {
-                for namespace in reader.state() {
-                    changed(&namespace.name_any());
-                }
-            }
-            _ => {}
+/// What plugins are told of namespaces that the operator was never allowed to read. Once it was, what it does not know is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnreadNamespaces {
+    /// Nothing: what needs their labels or annotations is refused.
+    #[default]
+    Refused,
+    /// That they have nothing but the label with their name.
+    Allowed,
+}
+
+/// The namespaces of the cluster. Cheap to clone; all clones share them.
+#[derive(Clone)]
+pub struct Namespaces {
+    cache: OptionalCache<NamespaceMeta>,
+    unread: UnreadNamespaces,
+}
+
+impl NamespaceMetadata {
+    /// Returns what every namespace has.
+    #[must_use]
+    pub fn nothing_but(name: &str) -> Self {
+        Self {
+            labels: [(NAME_LABEL.to_owned(), name.to_owned())].into(),
+            ..Self::default()
         }
-        future::ready(())
-    });
-    let mut work = work.boxed();
-    let reader = store.clone();
+    }
+}
+
+impl From<ObjectMeta> for NamespaceMetadata {
+    fn from(metadata: ObjectMeta) -> Self {
+        Self {
+            labels: metadata.labels.unwrap_or_default(),
+            annotations: metadata.annotations.unwrap_or_default(),
+        }
+    }
+}
+
+impl Namespaces {
+    /// Returns the namespaces and the work that watches them, which has no end. `seen` is called with each event, once it is known.
+    pub fn watch(
+        client: &Client,
+        unread: UnreadNamespaces,
+        seen: Listener<NamespaceMeta>,
+        metrics: &EngineMetrics,
+    ) -> (Self, BoxFuture<'static, ()>) {
+        let namespace = Optional {
+            kind: "Namespace",
+            dyntype: (),
+            label: "",
+            prune: |namespace: &mut NamespaceMeta| namespace.metadata.managed_fields = None,
+            refused: WhenRefused::Kept,
+            seen,
+        };
+        let (cache, work) = watch_optional(client, Api::all, namespace, metrics);
+        (Self { cache, unread }, work)
+    }
+
+    /// Returns what a cache has that never changes, for tests.
+    pub fn of(cache: OptionalCache<NamespaceMeta>) -> Self {
+        Self {
+            cache,
+            unread: UnreadNamespaces::Refused,
+        }
+    }
+
+    /// Returns what a namespace says of itself; none if that is not known.
+    pub fn get(&self, name: &str) -> Option<NamespaceMetadata> {
+        match self.meta(name) {
+            Some(found) => Some(found.metadata.clone().into()),
+            None if self.were_never_readable() && self.unread == UnreadNamespaces::Allowed => {
+                Some(NamespaceMetadata::nothing_but(name))
+            }
+            None => None,
+        }
+    }
+
+    /// Returns all metadata of a namespace; none if it is not known.
+    pub(crate) fn meta(&self, name: &str) -> Option<Arc<NamespaceMeta>> {
+        self.cache.store().get(&ObjectRef::new(name))
+    }
+
+    fn were_never_readable(&self) -> bool {
+        self.cache.was_refused() && !self.cache.was_known()
+    }
+}
+
+/// Returns whether namespaces may not be read. If the API server gives no answer, that is not so.
+pub async fn are_refused(client: &Client) -> bool {
+    let api: Api<Namespace> = Api::all(client.clone());
+    let listed = api.list_metadata(&ListParams::default().limit(1)).await;
+    matches!(listed, Err(kube::Error::Api(status)) if status.is_forbidden())
+}
+
+/// Returns the namespaces for the controllers in these scopes once they are known or it is known that they may not be read, and the work
+/// that watches them; none if there is no scope. Logs which of the watched namespaces do not exist. `seen` is called with each event, once
+/// it is known.
+pub async fn watch_for(
+    scopes: &[WatchScope],
+    seen: Listener<NamespaceMeta>,
+) -> Option<(Namespaces, BoxFuture<'static, ()>)> {
+    let scope = scopes.first()?;
+    let ctx = &scope.ctx;
+    let (namespaces, mut work) =
+        Namespaces::watch(&ctx.client, ctx.unread_namespaces, seen, &ctx.metrics);
+    let cache = &namespaces.cache;
+    let awaited = scope.readiness.await_cache("namespaces".to_owned());
     tokio::select! {
-        _ = reader.wait_until_ready() => {}
+        _ = cache.store().wait_until_ready() => {}
         () = &mut work => {}
     }
     drop(awaited);
-    (Some(store), work)
-}
-
-/// Returns the cache of namespaces for the controllers in these scopes once it is filled, and the work that keeps it so. Logs which of
-/// the watched namespaces do not exist.
-///
-/// Without the right to read namespaces there is no cache, and plugins see no labels and annotations of theirs. `changed` is called with
-/// the name of each namespace that changes after that, once the cache has it.
-pub async fn watch_for(
-    scopes: &[WatchScope],
-    changed: impl Fn(&str) + Send + 'static,
-) -> (Namespaces, BoxFuture<'static, ()>) {
-    let Some(scope) = scopes.first() else {
-        return (None, future::pending().boxed());
-    };
-    let (namespaces, work) = watch(&scope.ctx, &scope.readiness, Box::new(changed)).await;
     let watched = scopes.iter().filter_map(|scope| scope.namespace.as_deref());
-    let watched: Vec<&str> = watched.collect();
-    if namespaces.is_none() && !watched.is_empty() {
-        tracing::info!(
-            namespaces = watched.join(","),
-            "the operator may not read namespaces, so it cannot check whether the watched ones exist"
-        );
-    }
-    for namespace in missing(&namespaces, watched) {
+    for namespace in missing(cache, watched) {
         tracing::warn!(
             namespace,
             "the watched namespace does not exist: correct --namespace, or create it"
         );
     }
-    (namespaces, work)
+    Some((namespaces, work))
 }
 
 /// Returns which of these namespaces do not exist. Returns none without the right to read namespaces: then it cannot be known.
 fn missing<'n>(
-    known: &Namespaces,
+    cache: &OptionalCache<NamespaceMeta>,
     names: impl IntoIterator<Item = &'n str>,
 ) -> impl Iterator<Item = &'n str> {
-    names.into_iter().filter(move |name| {
-        let known = known.as_ref();
-        known.is_some_and(|store| store.get(&ObjectRef::new(name)).is_none())
-    })
-}
-
-/// Whether namespaces may be read; an API server that does not answer is asked again, since that is no answer.
-async fn may_read(api: &Api<Namespace>) -> bool {
-    loop {
-        match api.list_metadata(&ListParams::default().limit(1)).await {
-            Ok(_) => return true,
-            Err(kube::Error::Api(status)) if status.is_forbidden() => {
-                // Whoever looks for missing rights before we start has said it, and we may start again and again.
-                tracing::debug!(
-                    reason = status.message,
-                    "namespaces may not be read, so plugins see none of their labels and annotations"
-                );
-                return false;
-            }
-            Err(error) => {
-                tracing::warn!(
-                    kind = "Namespace",
-                    error = &error as &dyn std::error::Error,
-                    "could not list, trying again"
-                );
-                sleep(AGAIN).await;
-            }
-        }
-    }
+    let known = cache.known();
+    names
+        .into_iter()
+        .filter(move |name| known.is_some_and(|store| store.get(&ObjectRef::new(name)).is_none()))
 }
 
 #[cfg(test)]
-mod tests {
-    use k8s_openapi::api::core::v1::Namespace;
-    use kube::core::{ObjectMeta, PartialObjectMeta, PartialObjectMetaExt};
-    use kube::runtime::reflector::store::Writer;
-    use kube::runtime::watcher::Event;
-
-    use super::missing;
-
-    #[test]
-    fn a_watched_namespace_that_does_not_exist_is_missing() {
-        let mut writer: Writer<PartialObjectMeta<Namespace>> = Writer::default();
-        let known = ObjectMeta {
-            name: Some("team-a".to_owned()),
-            ..ObjectMeta::default()
-        };
-        let store = Some(writer.as_reader());
-        writer.apply_watcher_event(&Event::Apply(known.into_response_partial()));
-        let names = ["team-a", "team-b"];
-        assert_eq!(missing(&store, names).collect::<Vec<_>>(), ["team-b"]);
-        assert_eq!(missing(&None, names).count(), 0);
-    }
-}
+mod tests;

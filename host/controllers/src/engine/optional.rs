@@ -3,8 +3,8 @@
 use std::error::Error;
 use std::fmt::Debug;
 use std::hash::Hash;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -19,15 +19,16 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
+use super::backoff::WatchBackoff;
 use super::metrics::EngineMetrics;
-use super::watch::{watch_config, watch_events};
+use super::watch::{on_break, watch_config, watch_events};
 
-/// When to ask again after no answer.
-const AGAIN: Duration = Duration::from_secs(1);
-/// When to ask again whether something that was missing is there.
-const LATER: Duration = Duration::from_mins(1);
-/// How often the log says that a watch breaks.
-const SAID: Duration = Duration::from_hours(1);
+/// How long to wait at most, twice that with jitter, before it is asked again whether something that was missing is there. It is asked
+/// soon at first, since a right may be missing for a moment: while its role binding is replaced.
+const LATER: Duration = Duration::from_secs(30);
+
+/// After this time without it, a right that was never there is taken for one that is not given.
+const SETTLED: Duration = Duration::from_mins(5);
 
 /// Is called with the events of a watch.
 pub type Listener<K> = Box<dyn Fn(&Event<K>) + Send + Sync>;
@@ -42,8 +43,19 @@ pub struct Optional<K: Resource> {
     pub label: &'static str,
     /// Removes from an object what nothing reads, before it is cached.
     pub prune: fn(&mut K),
+    /// What becomes of the objects while they may not be read.
+    pub refused: WhenRefused,
     /// Is called with each event after it is in the cache.
     pub seen: Listener<K>,
+}
+
+/// What becomes of the objects of a cache while they may not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenRefused {
+    /// They are forgotten: nothing is known then.
+    Forgotten,
+    /// They stay in use as they were last seen.
+    Kept,
 }
 
 /// A cache of objects that may become unreadable, and readable again. Cheap to clone; all clones share the objects.
@@ -56,6 +68,8 @@ where
     store: Store<K>,
     is_known: Arc<AtomicBool>,
     was_known: Arc<AtomicBool>,
+    /// Since when they may not be read, or might not be once.
+    refused: Arc<OnceLock<Instant>>,
 }
 
 impl<K> OptionalCache<K>
@@ -69,10 +83,11 @@ where
             store,
             is_known: Arc::new(true.into()),
             was_known: Arc::new(true.into()),
+            refused: Arc::default(),
         }
     }
 
-    /// Returns the objects; none before the first list, and from the loss of the right or the kind to the next one.
+    /// Returns the objects; none before the first list, and, unless they are kept, from the loss of the right or the kind to the next one.
     pub fn known(&self) -> Option<&Store<K>> {
         self.is_known.load(Ordering::Acquire).then_some(&self.store)
     }
@@ -82,6 +97,17 @@ where
         self.was_known.load(Ordering::Acquire)
     }
 
+    /// Returns whether they might not be read at some time since this process began.
+    pub fn was_refused(&self) -> bool {
+        self.refused.get().is_some()
+    }
+
+    /// Returns whether there may be objects that nobody sees for now: they were known once, or may not be read for a few minutes yet.
+    /// A role binding that is only being replaced is back by then.
+    pub fn may_be_hidden(&self) -> bool {
+        self.was_known() || self.refused.get().is_none_or(|since| since.elapsed() < SETTLED)
+    }
+
     /// Returns the objects that are known: none before the first list and while they may not be read. It is ready as soon as either is
     /// known, so it can be waited for.
     pub fn store(&self) -> &Store<K> {
@@ -89,8 +115,8 @@ where
     }
 }
 
-/// Returns a cache, and the work that fills it and keeps it right. The cache knows nothing while the objects may not be read, or their
-/// kind does not exist; the work asks again from time to time.
+/// Returns a cache, and the work that fills it and keeps it right. While the objects may not be read, or their kind does not exist, the
+/// work asks again from time to time.
 ///
 /// The work has no end, and nothing waits for the cache.
 pub fn watch_optional<K>(
@@ -106,6 +132,7 @@ where
     let (client, metrics) = (client.clone(), metrics.clone());
     let mut writer = Writer::new(optional.dyntype);
     let (kind, prune, seen) = (optional.kind, optional.prune, optional.seen);
+    let refused = optional.refused;
     let config = match optional.label {
         "" => watch_config(),
         label => watch_config().labels(label),
@@ -114,29 +141,30 @@ where
         store: writer.as_reader(),
         is_known: Arc::default(),
         was_known: Arc::default(),
+        refused: Arc::default(),
     };
     let is_known = Arc::clone(&cache.is_known);
     let was_known = Arc::clone(&cache.was_known);
-    let said = Arc::new(Mutex::new(None));
+    let refused_since = Arc::clone(&cache.refused);
+    let said: Arc<dyn Fn(&watcher::Error) + Send + Sync> = Arc::new(on_break(&metrics, kind, None));
     let work = async move {
-        let mut was_refused = false;
+        let mut waits = WatchBackoff::up_to(LATER);
         loop {
-            let forgot = until_readable(&api(client.clone()), kind, || {
+            until_readable(&api(client.clone()), kind, &mut waits, || {
+                refused_since.get_or_init(Instant::now);
+                if refused == WhenRefused::Kept && is_known.load(Ordering::Acquire) {
+                    return;
+                }
                 is_known.store(false, Ordering::Release);
-                // What was there must not take memory for ever.
+                // What was there must not take memory for ever. Whoever waits for the cache goes on.
                 writer.apply_watcher_event(&Event::Init);
                 writer.apply_watcher_event(&Event::InitDone);
             })
             .await;
-            if was_refused && !forgot {
-                // Lists are allowed and watches are not: then this is how often there is a list.
-                sleep(LATER).await;
-            }
             // From here on its age is measured: before, there is no watch.
             let watched = api(metrics.watch_client(&client, kind));
-            let refused = Arc::new(Notify::new());
-            let broke = on_break(kind, &metrics, &said, &refused);
-            let events = watch_events(watched, config.clone(), prune, broke);
+            let refusal = Arc::new(Notify::new());
+            let events = watch_events(watched, config.clone(), prune, noting(&said, &refusal));
             let filling = events.for_each(|event| {
                 if let Ok(event) = event {
                     writer.apply_watcher_event(&event);
@@ -150,29 +178,24 @@ where
             });
             tokio::select! {
                 () = filling => {}
-                () = refused.notified() => was_refused = true,
+                // Where lists are allowed and watches are not, this is how often there is a list.
+                () = refusal.notified() => wait(&mut waits).await,
             }
         }
     };
     (cache, work.boxed())
 }
 
-/// What happens when a watch breaks.
-fn on_break(
-    kind: &'static str,
-    metrics: &EngineMetrics,
-    said: &Arc<Mutex<Option<Instant>>>,
-    refused: &Arc<Notify>,
+/// Says that a watch broke, and notes a refusal.
+fn noting(
+    said: &Arc<dyn Fn(&watcher::Error) + Send + Sync>,
+    refusal: &Arc<Notify>,
 ) -> impl Fn(&watcher::Error) + Send + 'static + use<> {
-    let (metrics, said, refused) = (metrics.clone(), Arc::clone(said), Arc::clone(refused));
+    let (said, refusal) = (Arc::clone(said), Arc::clone(refusal));
     move |error| {
-        metrics.watch_broke(kind);
-        if is_due(&said, Instant::now()) {
-            let error = error as &dyn Error;
-            tracing::warn!(kind, error, "watch broke, restarting");
-        }
+        said(error);
         if is_refusal(error) {
-            refused.notify_one();
+            refusal.notify_one();
         }
     }
 }
@@ -192,41 +215,42 @@ fn is_missing(status: &Status) -> bool {
     status.is_forbidden() || status.is_not_found()
 }
 
-/// Whether it is time to say it again, and notes that it is said.
-fn is_due(said: &Mutex<Option<Instant>>, now: Instant) -> bool {
-    let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-    let is_due = said.is_none_or(|at| now.duration_since(at) >= SAID);
-    if is_due {
-        *said = Some(now);
-    }
-    is_due
+async fn wait(waits: &mut WatchBackoff) {
+    sleep(waits.next().unwrap_or(LATER)).await;
 }
 
-/// Waits until objects of a kind may be read. If they may not, it calls `forget` once; returns whether it did.
-async fn until_readable<K>(api: &Api<K>, kind: &'static str, forget: impl FnOnce()) -> bool
-where
+/// Waits until objects of a kind may be read. If they may not, it calls `forget` once.
+async fn until_readable<K>(
+    api: &Api<K>,
+    kind: &'static str,
+    waits: &mut WatchBackoff,
+    forget: impl FnOnce(),
+) where
     K: Clone + DeserializeOwned + Debug,
 {
     let mut forget = Some(forget);
+    let mut unanswered = WatchBackoff::default();
     loop {
-        let wait = match api.list_metadata(&ListParams::default().limit(1)).await {
-            Ok(_) => return forget.is_none(),
+        match api.list_metadata(&ListParams::default().limit(1)).await {
+            Ok(_) => return,
             Err(kube::Error::Api(status)) if is_missing(&status) => {
                 if let Some(forget) = forget.take() {
                     forget();
                 }
-                // Whoever looks for missing rights and kinds before we start has said it.
+                // Whoever looks for missing rights and kinds has said it.
                 let reason = status.message;
                 tracing::debug!(kind, reason, "cannot be read for now");
-                LATER
+                wait(waits).await;
             }
             Err(error) => {
-                let error = &error as &dyn Error;
-                tracing::debug!(kind, error, "could not list, trying again");
-                AGAIN
+                tracing::debug!(
+                    kind,
+                    error = &error as &dyn Error,
+                    "could not list, trying again"
+                );
+                wait(&mut unanswered).await;
             }
-        };
-        sleep(wait).await;
+        }
     }
 }
 

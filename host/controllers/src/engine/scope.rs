@@ -16,6 +16,7 @@ use super::kind::{Context, Kind, ResourceScope};
 use super::permits::PassPermits;
 use super::readable::Readable;
 use super::readiness::Readiness;
+use super::watch::on_break;
 
 /// If all namespaces are watched, one gets at most this part of the concurrent passes.
 const SHARE: u16 = 4;
@@ -98,19 +99,9 @@ impl WatchScope {
         self.ctx.metrics.watch_client(&self.ctx.client, kind)
     }
 
-    /// Returns a function that logs and counts an error of a watch. No other code logs it; the watch restarts after a while.
+    /// Returns a function that counts and logs the errors of one watch in this scope.
     pub fn on_watch_error(&self, kind: &'static str) -> impl Fn(&watcher::Error) + Send + use<> {
-        let metrics = self.ctx.metrics.clone();
-        let namespace = self.namespace.clone();
-        move |error| {
-            metrics.watch_broke(kind);
-            tracing::warn!(
-                kind,
-                namespace,
-                error = error as &dyn std::error::Error,
-                "watch broke, restarting"
-            );
-        }
+        on_break(&self.ctx.metrics, kind, self.namespace.clone())
     }
 
     /// Returns a future that resolves when a cache is filled. Until then, from this call on, readiness reports the cache by its name.

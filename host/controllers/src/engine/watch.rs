@@ -2,17 +2,24 @@
 
 use std::fmt::Debug;
 use std::hash::Hash;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures::channel::mpsc;
 use futures::{Stream, StreamExt, TryStreamExt, future};
+use http::Request;
+use kube::client::Body;
 use kube::runtime::reflector::Store;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::utils::WatchStreamExt;
 use kube::runtime::watcher::{self, watcher};
-use kube::{Api, Resource};
+use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
+use tokio::time::{Instant, sleep};
+use tower::service_fn;
 
-use super::backoff::watch_backoff;
+use super::backoff::WatchBackoff;
+use super::metrics::EngineMetrics;
 
 /// The timeout of a watch in seconds. After five more seconds of silence, kube gives it up.
 ///
@@ -56,11 +63,79 @@ where
     K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
     watcher(api, config)
-        .backoff(watch_backoff())
+        .backoff(WatchBackoff::default())
         .modify(prune)
         .inspect_err(on_error)
         // `on_error` has logged it, and the backoff is here: with an error, the controller would hold back its other streams too.
         .filter(|event| future::ready(event.is_ok()))
+}
+
+/// Returns a client for one watch, whose requests to watch are spaced if they end soon.
+///
+/// For kube, a watch that ends is no error, and it begins the next one at once: without end, if a proxy closes them all.
+pub(crate) fn paced(client: &Client) -> Client {
+    let waits: Arc<Mutex<WatchBackoff>> = Arc::default();
+    let namespace = client.default_namespace().to_owned();
+    let client = client.clone();
+    let service = service_fn(move |request: Request<Body>| {
+        let (client, waits) = (client.clone(), Arc::clone(&waits));
+        async move {
+            let mut query = request.uri().query().unwrap_or_default().split('&');
+            if query.any(|parameter| parameter.starts_with("watch=")) {
+                let wait = waits
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .before_attempt();
+                sleep(wait).await;
+            }
+            client.send(request).await
+        }
+    });
+    Client::new(service, namespace)
+}
+
+/// How often the log says that a watch breaks again and again.
+const SAID: Duration = Duration::from_mins(10);
+
+/// Lets one of many equal lines into the log: the first, and then one every ten minutes.
+#[derive(Default)]
+pub(crate) struct Seldom(Mutex<Said>);
+
+/// The last line, and how many were left out since.
+#[derive(Default)]
+struct Said {
+    at: Option<Instant>,
+    left_out: u64,
+}
+
+impl Seldom {
+    /// Returns how many lines were left out since the last one, if it is time for another one.
+    pub(crate) fn is_due(&self) -> Option<u64> {
+        let now = Instant::now();
+        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.at.is_some_and(|at| now.duration_since(at) < SAID) {
+            said.left_out += 1;
+            return None;
+        }
+        said.at = Some(now);
+        Some(std::mem::take(&mut said.left_out))
+    }
+}
+
+/// Returns a function that counts and logs the errors of one watch. No other code logs them; the watch restarts after a while.
+pub fn on_break(
+    metrics: &EngineMetrics,
+    kind: &'static str,
+    namespace: Option<String>,
+) -> impl Fn(&watcher::Error) + Send + Sync + use<> {
+    let (metrics, seldom) = (metrics.clone(), Seldom::default());
+    move |error| {
+        metrics.watch_broke(kind);
+        if let Some(left_out) = seldom.is_due() {
+            let error = error as &dyn std::error::Error;
+            tracing::warn!(kind, namespace, error, left_out, "watch broke, restarting");
+        }
+    }
 }
 
 /// The configuration of every watch: a short timeout, so that a connection that died silently is noticed, and lists in pages, so that a

@@ -20,6 +20,8 @@ use prometheus_client::registry::Unit;
 use tokio::time::Instant;
 use tower::service_fn;
 
+use super::watch::paced;
+
 /// The ages of all running watches.
 #[derive(Clone, Default)]
 pub(super) struct WatchAges(Arc<Mutex<Vec<Weak<WatchAge>>>>);
@@ -38,7 +40,7 @@ impl WatchAges {
         });
         self.lock().push(Arc::downgrade(&age));
         let namespace = client.default_namespace().to_owned();
-        let client = client.clone();
+        let client = paced(client);
         let service = service_fn(move |request: Request<Body>| {
             let (client, age) = (client.clone(), Arc::clone(&age));
             async move {

@@ -54,7 +54,6 @@ pub(super) struct Caches {
     pub(super) services: Store<Service>,
     pub(super) deployments: Store<Deployment>,
     pub(super) secrets: OptionalCache<SecretMeta>,
-    /// None without the right to read namespaces.
     pub(super) namespaces: Namespaces,
 }
 

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::Namespace;
 use kube::Resource;
-use kube::core::PartialObjectMeta;
 use kube::runtime::reflector::ObjectRef;
 use podloom_api::{PortalExposeObject, RelayState};
 
@@ -25,7 +23,7 @@ impl ExposeKind {
         let uid = expose.metadata.uid.as_deref().unwrap_or_default();
         let namespace = expose.metadata.namespace.as_deref().unwrap_or_default();
         let service = ObjectRef::new(&expose.spec.app.service.name).within(namespace);
-        let about = self.namespace(namespace);
+        let about = self.caches.namespaces.meta(namespace);
         let about = about.as_ref().map(|about| about.meta());
         let mut world = World {
             expose: Arc::new(expose.clone()),
@@ -141,11 +139,6 @@ impl ExposeKind {
             }
             None => SeenDeployment::Unseen,
         }
-    }
-
-    fn namespace(&self, name: &str) -> Option<Arc<PartialObjectMeta<Namespace>>> {
-        let namespaces = self.caches.namespaces.as_ref();
-        namespaces.and_then(|all| all.get(&ObjectRef::new(name)))
     }
 }
 

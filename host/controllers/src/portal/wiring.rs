@@ -12,12 +12,12 @@ use std::time::Duration;
 use futures::future::{BoxFuture, Shared};
 use futures::{FutureExt, StreamExt, future};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Secret, Service, ServiceSpec};
-use kube::core::{ApiResource, ObjectMeta};
+use k8s_openapi::api::core::v1::{Namespace, Secret, Service, ServiceSpec};
+use kube::core::{ApiResource, ObjectMeta, PartialObjectMeta};
 use kube::runtime::reflector::Store;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
-use kube::{Api, Resource};
+use kube::{Api, Resource, ResourceExt};
 use podloom_api::names::portal::label;
 use podloom_api::{PortalExpose, TunnelClassObject};
 
@@ -36,7 +36,7 @@ use super::world::{ChainPolicy, Settings};
 use crate::engine::kind::Kind;
 use crate::engine::metrics::Counted;
 use crate::engine::namespaces::{self, Namespaces};
-use crate::engine::optional::{Optional, OptionalCache, watch_optional};
+use crate::engine::optional::{Optional, OptionalCache, WhenRefused, watch_optional};
 use crate::engine::readable::Readable;
 use crate::engine::scope::WatchScope;
 use crate::engine::wakes::Wakes;
@@ -89,13 +89,18 @@ pub(crate) async fn begin(
     setup: PortalSetup,
     metrics: &PortalMetrics,
 ) -> BoxFuture<'static, ()> {
-    let Some(first) = scopes.first() else {
-        return future::ready(()).boxed();
-    };
     let changed_namespaces = Wakes::default();
     let changed = changed_namespaces.clone();
-    let watched = namespaces::watch_for(scopes, move |name| changed.wake("", name));
-    let (namespaces, watch_namespaces) = watched.await;
+    let seen = move |event: &Event<PartialObjectMeta<Namespace>>| match event {
+        Event::Apply(namespace) => changed.wake("", &namespace.name_any()),
+        // What changed while the watch was broken shows in no event.
+        Event::InitDone => changed.wake_all(),
+        Event::Init | Event::InitApply(_) | Event::Delete(_) => {}
+    };
+    let watched = namespaces::watch_for(scopes, Box::new(seen)).await;
+    let (Some(first), Some((namespaces, watch_namespaces))) = (scopes.first(), watched) else {
+        return future::ready(()).boxed();
+    };
     let (mutator, observation) = (Arc::clone(&setup.mutator), setup.relays.observation);
     let (relays, observing) = Relays::start(
         setup.relays,
@@ -295,6 +300,7 @@ fn watch_secrets(
         dyntype: (),
         label: label::EXPOSE,
         prune: |secret: &mut SecretMeta| naming::prune(&mut secret.metadata),
+        refused: WhenRefused::Forgotten,
         seen: Box::new(move |event| match event {
             Event::Apply(secret) | Event::Delete(secret) => own.wake_owner(secret.meta()),
             Event::InitDone => own.wakes.wake_all(),
@@ -335,7 +341,7 @@ fn wake_in_namespaces(
         let names: BTreeSet<String> = noted.some.into_iter().map(|(_, name)| name).collect();
         exposes.wake_if(|expose| {
             let namespace = expose.metadata.namespace.as_ref();
-            namespace.is_some_and(|namespace| names.contains(namespace))
+            noted.all || namespace.is_some_and(|namespace| names.contains(namespace))
         });
         future::ready(())
     })

@@ -16,6 +16,7 @@ use podloom_controllers::engine::clock::Clock;
 use podloom_controllers::engine::events::{self, Events};
 use podloom_controllers::engine::kind::Context;
 use podloom_controllers::engine::metrics::EngineMetrics;
+use podloom_controllers::engine::namespaces::UnreadNamespaces;
 use podloom_controllers::engine::readiness::Readiness;
 use podloom_controllers::engine::scope::{Pace, WatchScope};
 use prometheus_client::registry::Registry;
@@ -128,6 +129,7 @@ impl Cluster {
                 clock: Clock::new(),
                 metrics: EngineMetrics::register(&mut registry),
                 blocking: BlockingThreads::new(),
+                unread_namespaces: UnreadNamespaces::Refused,
             }),
             readiness: Readiness::default(),
             stop: CancellationToken::new(),

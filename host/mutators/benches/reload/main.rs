@@ -82,6 +82,7 @@ impl Stand {
             engine: Engine::new(&EngineOptions::default()).expect("this machine runs WebAssembly"),
             slot: Arc::clone(&slot),
             signers: None,
+            admit: Arc::new(|_| Box::pin(async { Ok(()) })),
             watch: WatchMode::Notified,
             scan_interval: Duration::from_secs(15),
             build_timeout: PATIENCE,

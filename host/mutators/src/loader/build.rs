@@ -11,7 +11,7 @@ use tracing::Span;
 
 use super::identity::{Content, Directory};
 use super::snapshot::Snapshot;
-use super::{Attempts, LoadError};
+use super::{Admit, Attempts, LoadError};
 use crate::bundle::{Bundle, BundleError};
 use crate::chain::Chain;
 use crate::engine::Engine;
@@ -26,11 +26,22 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// When to look again for a missing directory.
 const ABSENT_PAUSE: Duration = Duration::from_secs(1);
 
+/// How soon to ask again whether a chain may serve.
+const ADMIT_PAUSE: Duration = Duration::from_secs(5);
+
+/// What a chain must be besides proved.
+pub(super) struct Terms {
+    /// Signed by one of these, if they are given.
+    pub(super) signers: Option<Arc<Signers>>,
+    /// Admitted.
+    pub(super) admit: Admit,
+}
+
 /// The handler of the loop.
 pub(super) struct Builder {
     engine: Arc<Engine>,
     attempts: Attempts,
-    signers: Option<Arc<Signers>>,
+    terms: Terms,
     first_pause: Duration,
     timeout: Duration,
     seen: Mutex<SeenContent>,
@@ -49,6 +60,8 @@ struct SeenContent {
 
 struct RejectedContent {
     content: Content,
+    /// Its chain, if that only waits to be admitted.
+    waits: Option<Built>,
     pause: Duration,
     again: Instant,
 }
@@ -57,14 +70,14 @@ impl Builder {
     pub(super) fn new(
         engine: Arc<Engine>,
         attempts: Attempts,
-        signers: Option<Signers>,
+        terms: Terms,
         first_pause: Duration,
         timeout: Duration,
     ) -> Self {
         Self {
             engine,
             attempts,
-            signers: signers.map(Arc::new),
+            terms,
             first_pause,
             timeout,
             seen: Mutex::default(),
@@ -131,11 +144,67 @@ impl Builder {
         });
         seen.refused = Some(RejectedContent {
             content,
+            waits: None,
             pause,
             again: Instant::now() + pause,
         });
         drop(seen);
         self.attempts.refused(&Arc::new(error));
+    }
+
+    /// Keeps a chain that may not serve yet.
+    fn keep(&self, content: Content, built: Built, error: LoadError) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.refused = Some(RejectedContent {
+            content,
+            waits: Some(built),
+            pause: self.first_pause,
+            again: Instant::now(),
+        });
+        drop(seen);
+        self.attempts.refused(&Arc::new(error));
+    }
+
+    /// The chain of this content, if it only waits to be admitted.
+    fn take_waiting(&self, content: &Content) -> Option<Built> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let refused = seen.refused.as_mut();
+        refused
+            .filter(|refused| refused.content == *content)?
+            .waits
+            .take()
+    }
+
+    /// Builds and proves a chain on another thread.
+    async fn build(
+        &self,
+        id: &Directory,
+        bundle: Result<Bundle, BundleError>,
+    ) -> Result<Built, LoadError> {
+        let (engine, directory) = (Arc::clone(&self.engine), id.path().to_owned());
+        let serving = self.attempts.slot.serving().chain.clone();
+        let (until, signers) = (Until::after(self.timeout), self.terms.signers.clone());
+        // Spans do not follow work to another thread by themselves.
+        let span = Span::current();
+        let building = spawn_blocking(move || {
+            span.in_scope(|| {
+                let bundle = trusted(&directory, bundle, signers.as_deref())?;
+                build(&engine, serving.as_deref(), &directory, &bundle, until)
+            })
+        });
+        let built = building.await;
+        built.unwrap_or_else(|broke| Err(broken(id.path(), &broke)))
+    }
+
+    /// Lets a chain serve, if it may; returns when to look again.
+    async fn admit(&self, id: &Directory, content: Content, built: Built, took: Duration) -> Next {
+        let Err(problem) = (self.terms.admit)(&built.chain).await else {
+            self.swap(content, built, took);
+            return Next::Settled;
+        };
+        let directory = id.path().to_owned();
+        self.keep(content, built, LoadError::Unmet { directory, problem });
+        Next::After(ADMIT_PAUSE.min(self.first_pause))
     }
 }
 
@@ -158,28 +227,24 @@ impl Handler<Directory, Snapshot> for Builder {
             return Ok(Next::Settled);
         }
         let started = Instant::now();
-        let (engine, directory) = (Arc::clone(&self.engine), id.path().to_owned());
-        let serving = self.attempts.slot.serving().chain.clone();
-        let (until, signers) = (Until::after(self.timeout), self.signers.clone());
-        // Spans do not follow work to another thread by themselves.
-        let span = Span::current();
-        let building = spawn_blocking(move || {
-            span.in_scope(|| {
-                let bundle = trusted(&directory, bundle, signers.as_deref())?;
-                build(&engine, serving.as_deref(), &directory, &bundle, until)
-            })
-        });
-        let built = tokio::select! {
-            built = building => built,
-            // A partly built chain can be dropped.
-            () = ctx.stopping.cancelled() => return Ok(Next::Settled),
+        let attempt = async {
+            let built = match self.take_waiting(&content) {
+                Some(built) => Ok(built),
+                None => self.build(id, bundle).await,
+            };
+            match built {
+                Ok(built) => self.admit(id, content, built, started.elapsed()).await,
+                Err(error) => {
+                    self.refuse(content, error);
+                    Next::Settled
+                }
+            }
         };
-        match built {
-            Ok(Ok(built)) => self.swap(content, built, started.elapsed()),
-            Ok(Err(error)) => self.refuse(content, error),
-            Err(broke) => self.refuse(content, broken(id.path(), &broke)),
+        tokio::select! {
+            next = attempt => Ok(next),
+            // A partly built chain can be dropped.
+            () = ctx.stopping.cancelled() => Ok(Next::Settled),
         }
-        Ok(Next::Settled)
     }
 }
 

@@ -49,11 +49,19 @@ pub enum CallFailure {
     /// The deadline of the pod has passed.
     #[error("it did not finish before the deadline of this pod")]
     Overdue,
+    /// It needs labels or annotations of a namespace that are not known.
+    #[error("it needs the labels or annotations of the pod's namespace, which could not be read")]
+    NamespaceUnread,
 }
 
 impl CallFailure {
+    /// Whether it is not the plugin's own failure, so that its failure policy does not decide.
+    pub(crate) fn is_of_the_host(&self) -> bool {
+        matches!(self, Self::Overdue | Self::NamespaceUnread)
+    }
+
     /// One word for a metric: `reported`, `memory`, `timeout`, `stack`, `limit`, `trap`, `contract`,
-    /// `no_time` or `overdue`.
+    /// `no_time`, `overdue` or `namespace`.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Reported(_) => "reported",
@@ -65,6 +73,7 @@ impl CallFailure {
             Self::BrokeContract(_) => "contract",
             Self::NoTimeLeft => "no_time",
             Self::Overdue => "overdue",
+            Self::NamespaceUnread => "namespace",
         }
     }
 

@@ -1,6 +1,7 @@
 //! The host functions of the contract on plain Rust types, shared by core modules and components.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use podloom_pod_path::{AccessError, EditError, Transaction};
 
@@ -106,6 +107,17 @@ impl Guest {
                 "there is no request while a plugin prepares itself".to_owned(),
             )
         })
+    }
+
+    /// The request, to look up a label or an annotation of the namespace. Fails if they are not known: no answer is not "none".
+    pub(super) fn request_for_namespace(&self) -> Result<&Arc<Request>, CallFailure> {
+        let asked = &self.settings.asked_for_namespace;
+        asked.store(true, Ordering::Relaxed);
+        let request = self.request()?;
+        match request.is_namespace_unread {
+            true => Err(CallFailure::NamespaceUnread),
+            false => Ok(request),
+        }
     }
 
     /// Only `mutate` gets a pod, and no other function can have a handle on one.

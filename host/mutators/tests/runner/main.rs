@@ -6,6 +6,7 @@ mod files;
 mod guests;
 mod hostile;
 mod logs;
+mod namespaces;
 mod prepared;
 mod reload;
 mod support;

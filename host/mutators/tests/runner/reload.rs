@@ -61,6 +61,7 @@ impl Loading {
             engine: Arc::clone(engine()),
             slot: Arc::clone(&slot),
             signers,
+            admit: Arc::new(|_| Box::pin(async { Ok(()) })),
             watch,
             scan_interval,
             build_timeout,

@@ -99,6 +99,7 @@ impl Loading {
             engine: Arc::clone(engine()),
             slot: Arc::clone(&slot),
             signers: None,
+            admit: Arc::new(|_| Box::pin(async { Ok(()) })),
             watch: WatchMode::Notified,
             scan_interval: PATIENCE,
             build_timeout: PATIENCE,

@@ -120,6 +120,33 @@ async fn a_kind_that_goes_and_comes_back_is_noticed_both_times() {
     watched.task.await.expect("it ends");
 }
 
+/// An optional right stops nothing, but readiness and the metric say that it is missing, and no longer than it is.
+#[tokio::test(start_paused = true)]
+async fn an_optional_right_that_goes_and_comes_back_is_noticed_both_times() {
+    let watched = Watched::start(Cluster::default());
+    watched.becomes(is_granted).await;
+    let missing = |watched: &Watched| {
+        let lacks = watched.state.lacks.borrow();
+        assert_eq!(watched.state.lacking.get(), i64::from(!lacks.is_empty()));
+        lacks.iter().map(|lack| lack.reason.clone()).collect::<Vec<_>>()
+    };
+    assert!(missing(&watched).is_empty());
+    for _ in 0..2 {
+        watched.change(|cluster| cluster.denied = Some("namespaces"));
+        watched.fail_a_request();
+        sleep(Duration::from_secs(31)).await;
+        let lacks = missing(&watched);
+        assert_eq!(lacks.len(), 1, "{lacks:?}");
+        assert!(lacks[0].starts_with("somebody may not list namespaces; "));
+        assert!(is_granted(&watched.state.access.borrow()));
+        watched.change(|cluster| cluster.denied = None);
+        sleep(Duration::from_secs(31)).await;
+        assert!(missing(&watched).is_empty());
+    }
+    watched.state.stop.cancel();
+    watched.task.await.expect("it ends");
+}
+
 /// A follower sends few requests that could fail, and may have to take over at any time.
 #[tokio::test(start_paused = true)]
 async fn a_follower_notices_what_goes_and_comes_back_too() {

@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use podloom_controllers::{
-    MutatedPod, PluginOutcome, PluginRun, PodMutator, PodRejection, PodRequest, RejectedPod,
+    MutatedPod, NamespaceMetadata, PluginOutcome, PluginRun, PodMutator, PodRejection, PodRequest,
+    RejectedPod,
 };
 use podloom_turns::Limits;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
-use super::{CONTAINERS, NamespaceMetadata, Namespaces, PodWebhook, Unread};
+use super::{CONTAINERS, Namespaces, PodWebhook};
 use crate::ChainTurns;
 use crate::lines::Lines;
 use crate::metrics::{Outcome, WebhookMetrics};
@@ -55,18 +56,14 @@ impl PodMutator for Chain {
 struct Known;
 
 impl Namespaces for Known {
-    fn of<'a>(
-        &'a self,
-        name: &'a str,
-        _: Instant,
-    ) -> BoxFuture<'a, Result<NamespaceMetadata, Unread>> {
+    fn of<'a>(&'a self, name: &'a str, _: Instant) -> BoxFuture<'a, Option<NamespaceMetadata>> {
         if name == "unread" {
-            return async { Err(Unread) }.boxed();
+            return async { None }.boxed();
         }
         let labels = BTreeMap::from([("team".to_owned(), name.to_owned())]);
         let annotations = BTreeMap::new();
         async move {
-            Ok(NamespaceMetadata {
+            Some(NamespaceMetadata {
                 labels,
                 annotations,
             })
@@ -344,11 +341,17 @@ async fn a_mirror_pod_of_anybody_but_a_kubelet_passes_the_chain() {
 }
 
 #[tokio::test]
-async fn a_pod_whose_namespace_cannot_be_read_gets_no_answer() {
+async fn a_pod_whose_namespace_cannot_be_read_gets_no_answer_if_a_plugin_needs_it() {
     let review = review(&json!({ "namespace": "unread" }), &json!({}));
-    let Asked { answer, asked } = ask(review, UNCHANGED).await;
-    assert!(matches!(answer, Err(Unavailable::Namespace(name)) if name == "unread"));
-    assert!(asked.is_empty(), "a plugin would miss its labels");
+    let failed = PluginOutcome::Failed("it needs labels".to_owned());
+    let unread = PodRejection::Unread("sidecar: it needs labels".to_owned());
+    let rejected = rejected(unread, vec![run(failed, &[])]);
+    let Asked { answer, asked } = ask(review.clone(), Err(rejected)).await;
+    let expected = "unread: sidecar: it needs labels";
+    assert!(matches!(answer, Err(Unavailable::Namespace(why)) if why == expected));
+    assert!(asked[0].1.is_namespace_unread);
+    let Asked { answer, .. } = ask(review, UNCHANGED).await;
+    assert_eq!(answer.expect("no plugin needs it").1, Outcome::Admitted);
 }
 
 #[tokio::test]

@@ -10,8 +10,8 @@ use axum::http::{Request, StatusCode};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use podloom_controllers::{
-    AdmissionCaches, BlockingThreads, CleanerSettings, CleanerValidator, MutatedPod, PodMutator,
-    PodRejection, PodRequest, RejectedPod,
+    AdmissionCaches, BlockingThreads, CleanerSettings, CleanerValidator, MutatedPod,
+    NamespaceMetadata, PodMutator, PodRejection, PodRequest, RejectedPod,
 };
 use podloom_turns::Limits;
 use prometheus_client::encoding::text;
@@ -23,7 +23,7 @@ use super::{Webhook, router};
 use crate::ChainTurns;
 use crate::lines::Lines;
 use crate::metrics::WebhookMetrics;
-use crate::mutate::{NamespaceMetadata, Namespaces, PodWebhook, Unread};
+use crate::mutate::{Namespaces, PodWebhook};
 use crate::validate::{ObjectWebhook, ROWS};
 
 mod fair;
@@ -42,12 +42,8 @@ impl PodMutator for Nothing {
 }
 
 impl Namespaces for Nothing {
-    fn of<'a>(
-        &'a self,
-        _: &'a str,
-        _: Instant,
-    ) -> BoxFuture<'a, Result<NamespaceMetadata, Unread>> {
-        async { Ok(NamespaceMetadata::default()) }.boxed()
+    fn of<'a>(&'a self, _: &'a str, _: Instant) -> BoxFuture<'a, Option<NamespaceMetadata>> {
+        async { Some(NamespaceMetadata::default()) }.boxed()
     }
 }
 

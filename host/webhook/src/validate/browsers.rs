@@ -7,13 +7,13 @@ use podloom_api::{BrowserConfigObject, BrowserObject, SelenosisApi};
 use podloom_controllers::render::Pair;
 use podloom_controllers::validate::{self, Before, DryPod, DryPods, Version};
 use podloom_controllers::{
-    Finding, Findings, PluginOutcome, PodRejection, PodRequest, RejectedPod, Subject,
+    Finding, Findings, NamespaceMetadata, PluginOutcome, PodRejection, PodRequest, RejectedPod,
+    Subject,
 };
 use serde_json::Value;
 use tokio::time::timeout_at;
 
 use super::{ObjectWebhook, Versions, answer, overdue};
-use crate::mutate::NamespaceMetadata;
 use crate::review::{Answer, ReviewRequest, Tenant};
 
 /// Why pods are not tried if no turn can be had.
@@ -107,7 +107,7 @@ impl ObjectWebhook {
         let Ok(_turn) = self.tries.take(peer, namespace).await else {
             return Some(TOO_MANY.to_owned());
         };
-        let mut known = None;
+        let mut known: Option<Option<NamespaceMetadata>> = None;
         loop {
             let (pod, rest) = self.with(pods, Iterator::next).await;
             pods = rest;
@@ -119,18 +119,12 @@ impl ObjectWebhook {
                 return None;
             };
             untried.late = pods.left() + 1;
-            let about: &NamespaceMetadata = match known {
-                Some(ref known) => known,
-                None => match self.namespaces.of(&request.namespace, deadline).await {
-                    Ok(about) => known.insert(about),
-                    Err(unread) => return Some(unread.to_string()),
-                },
-            };
+            if known.is_none() {
+                known = Some(self.namespaces.of(&request.namespace, deadline).await);
+            }
             let request = PodRequest {
-                namespace_labels: about.labels.clone(),
-                namespace_annotations: about.annotations.clone(),
                 deadline: Some(deadline),
-                ..request
+                ..request.of_namespace(known.clone().flatten())
             };
             let mut verdict = self.mutate(pod, request.clone(), tenant).await;
             if let Verdict::Denied(reason) = verdict {

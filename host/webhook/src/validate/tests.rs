@@ -5,8 +5,8 @@ use futures::FutureExt;
 use futures::future::{self, BoxFuture};
 use podloom_api::TunnelClassObject;
 use podloom_controllers::{
-    AdmissionCaches, BlockingThreads, CleanerSettings, CleanerValidator, MutatedPod, PluginOutcome,
-    PluginRun, PodMutator, PodRejection, PodRequest, RejectedPod,
+    AdmissionCaches, BlockingThreads, CleanerSettings, CleanerValidator, MutatedPod,
+    NamespaceMetadata, PluginOutcome, PluginRun, PodMutator, PodRejection, PodRequest, RejectedPod,
 };
 use podloom_turns::Limits;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::{ObjectWebhook, ROWS};
 use crate::ChainTurns;
 use crate::metrics::Outcome;
-use crate::mutate::{NamespaceMetadata, Namespaces, Unread};
+use crate::mutate::Namespaces;
 use crate::review::{Answer, parse};
 
 mod cleaner;
@@ -74,13 +74,9 @@ impl PodMutator for Chain {
 struct Known;
 
 impl Namespaces for Known {
-    fn of<'a>(
-        &'a self,
-        name: &'a str,
-        _: Instant,
-    ) -> BoxFuture<'a, Result<NamespaceMetadata, Unread>> {
+    fn of<'a>(&'a self, name: &'a str, _: Instant) -> BoxFuture<'a, Option<NamespaceMetadata>> {
         let labels = [("team".to_owned(), name.to_owned())].into();
-        future::ready(Ok(NamespaceMetadata {
+        future::ready(Some(NamespaceMetadata {
             labels,
             ..NamespaceMetadata::default()
         }))

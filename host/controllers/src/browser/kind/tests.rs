@@ -20,6 +20,8 @@ use crate::duties::Duty;
 use crate::engine::fixtures::{client, context, status};
 use crate::engine::kind::{Kind, Source};
 use crate::engine::metrics::Objects;
+use crate::engine::namespaces::Namespaces;
+use crate::engine::optional::OptionalCache;
 use crate::mutator::{MutatedPod, PodMutator, PodRequest, RejectedPod};
 
 /// A chain without plugins.
@@ -77,7 +79,7 @@ pub(crate) fn controller_of(cached: Option<Value>) -> BrowserKind {
         caches: Caches {
             configs: Writer::new(Arc::new(api.resource(SelenosisKind::BrowserConfig))).as_reader(),
             pods: pods.as_reader(),
-            namespaces: None,
+            namespaces: Namespaces::of(OptionalCache::of(Writer::default().as_reader())),
         },
         mutator: Arc::new(Untouched),
         timeouts: Timeouts::default(),

@@ -11,7 +11,7 @@ use kube::{Api, Client};
 use super::kinds::{Answer, Watched};
 use super::{Inner, Place};
 use crate::cleaner::served::KindKey;
-use crate::engine::watch::{watch_config, watch_events};
+use crate::engine::watch::{Seldom, paced, watch_config, watch_events};
 
 /// An object of which only the metadata is known.
 type Meta = PartialObjectMeta<DynamicObject>;
@@ -25,7 +25,7 @@ pub(super) async fn run(inner: Weak<Inner>, watched: Watched) {
     let key = kind.key();
     let broke = on_error(inner.clone(), key.clone(), namespace.clone());
     let events = watch_events(
-        api(client, &kind.resource, namespace.as_deref()),
+        api(paced(&client), &kind.resource, namespace.as_deref()),
         watch_config(),
         |_| {},
         broke,
@@ -94,6 +94,7 @@ fn on_error(
     kind: KindKey,
     namespace: Option<Arc<str>>,
 ) -> impl Fn(&watcher::Error) + Send {
+    let seldom = Seldom::default();
     move |error| {
         let namespace_name = namespace.as_deref();
         match code(error) {
@@ -104,16 +105,21 @@ fn on_error(
                     inner.answered(&kind, namespace.as_ref(), Answer::Forbidden);
                 }
             }
-            // It is tried every few seconds until the next look finds the same.
+            // It is tried again until the next look finds the same.
             Some(404) => {
                 tracing::debug!(%kind, namespace = namespace_name, "kind of targets is not served");
             }
-            _ => tracing::warn!(
-                %kind,
-                namespace = namespace_name,
-                error = error as &dyn std::error::Error,
-                "watch of targets broke, restarting"
-            ),
+            _ => {
+                if let Some(left_out) = seldom.is_due() {
+                    tracing::warn!(
+                        %kind,
+                        namespace = namespace_name,
+                        error = error as &dyn std::error::Error,
+                        left_out,
+                        "watch of targets broke, restarting"
+                    );
+                }
+            }
         }
     }
 }

@@ -1,9 +1,18 @@
 use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus_client::registry::Registry;
+use tokio::time::timeout;
 
 use super::kinds::{Answer, Kinds, Reach, Watched};
+use super::{Watches, task};
+use crate::cleaner::alarms::Alarms;
 use crate::cleaner::fixtures::kind;
+use crate::cleaner::memory::Memory;
 use crate::cleaner::served::ServedKind;
+use crate::engine::fixtures::{Broken, broken};
 use crate::engine::kind::ResourceScope;
+use crate::metrics::ControllerMetrics;
 
 /// The kinds of a test, whose watches do nothing.
 struct Running {
@@ -136,4 +145,22 @@ async fn who_was_told_something_else_is_woken_once() {
     assert_eq!(it.tell("a"), Answer::Forbidden);
     it.answered(None, Answer::Watching);
     assert_eq!(it.surprises(), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_fails_is_asked_for_targets_every_few_seconds() {
+    for how in Broken::ALL {
+        let (client, requests) = broken(how);
+        let metrics = ControllerMetrics::register(&mut Registry::default()).cleaner;
+        let alarms = Alarms::new(Memory::default(), [None]);
+        let watches = Watches::new(client, true, alarms, metrics);
+        let watched = Watched {
+            kind: kind("Pod", "pods"),
+            namespace: None,
+        };
+        let running = task::run(Arc::downgrade(&watches.0), watched);
+        let _never_ends = timeout(Duration::from_mins(10), running).await;
+        let asked = requests.made().len();
+        assert!((75..=160).contains(&asked), "{how:?}: {asked} requests");
+    }
 }

@@ -3,8 +3,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::core::ObjectMeta;
+use kube::runtime::utils::Backoff as WaitBackoff;
 
-use super::{Backoff, Waits, watch_backoff};
+use super::{Backoff, WATCH_WORKED, Waits, WatchBackoff};
 
 fn object(uid: &str) -> ObjectMeta {
     ObjectMeta {
@@ -113,7 +114,7 @@ async fn objects_that_do_not_come_back_are_forgotten() {
 
 #[test]
 fn a_watch_is_never_blind_for_long() {
-    let waits: Vec<Duration> = watch_backoff().take(100).collect();
+    let waits: Vec<Duration> = WatchBackoff::default().take(100).collect();
     for (wait, least) in waits.iter().zip([200, 400, 800, 1600, 3200]) {
         let least = Duration::from_millis(least);
         assert!(
@@ -125,6 +126,25 @@ fn a_watch_is_never_blind_for_long() {
         waits.iter().all(|wait| *wait <= Duration::from_secs(8)),
         "{waits:?}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_worked_for_a_while_starts_over_with_the_shortest_wait() {
+    let mut waits = WatchBackoff::default();
+    let mut after = async |worked: Duration| {
+        for _ in 0..8 {
+            let wait = waits.next().expect("it never gives up");
+            tokio::time::sleep(wait).await;
+            // What kube does with each event, also with the one before a list.
+            WaitBackoff::reset(&mut waits);
+        }
+        tokio::time::sleep(worked).await;
+        waits.next().expect("it never gives up")
+    };
+    let broken = after(WATCH_WORKED - Duration::from_millis(1)).await;
+    assert!(broken >= Duration::from_secs(4), "{broken:?}");
+    let restarted = after(WATCH_WORKED).await;
+    assert!(restarted <= Duration::from_millis(400), "{restarted:?}");
 }
 
 #[test]

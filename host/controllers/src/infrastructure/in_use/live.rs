@@ -139,16 +139,16 @@ impl Live {
 
     async fn global_clouds(&self) -> Result<Vec<Readable<CloudObject>>, Error> {
         let mut caches = self.known.caches.iter();
-        let was_known = caches.any(|it| it.clouds.global.was_known());
+        let may_be_there = caches.any(|it| it.clouds.global.may_be_hidden());
         let found = self.all(None, &self.resources.clouds.global).await;
-        or_none(found, was_known)
+        or_none(found, may_be_there)
     }
 
     async fn global_providers(&self) -> Result<Vec<Readable<InfrastructureProviderObject>>, Error> {
         let mut caches = self.known.caches.iter();
-        let was_known = caches.any(|it| it.providers.global.was_known());
+        let may_be_there = caches.any(|it| it.providers.global.may_be_hidden());
         let found = self.all(None, &self.resources.providers.global).await;
-        or_none(found, was_known)
+        or_none(found, may_be_there)
     }
 
     /// Reads objects of a namespace. If it is not watched, we may lack the right to, and then none of its objects is our business.
@@ -215,11 +215,11 @@ where
     }
 }
 
-/// Objects that are not there if their kind is not, or if we never had the right to read them. If we had the right and lost
-/// it, we cannot say that nobody uses something.
-fn or_none<K>(found: Result<Vec<K>, Error>, had_right: bool) -> Result<Vec<K>, Error> {
+/// Objects that are not there if their kind is not, or if we were never given the right to read them. If we had the right and lost it,
+/// or lack it since a moment ago, we cannot say that nobody uses something.
+fn or_none<K>(found: Result<Vec<K>, Error>, may_be_there: bool) -> Result<Vec<K>, Error> {
     match found {
-        Err(error) if is_without_kind(&error) || (!had_right && is_forbidden(&error)) => {
+        Err(error) if is_without_kind(&error) || (!may_be_there && is_forbidden(&error)) => {
             Ok(Vec::new())
         }
         found => found,

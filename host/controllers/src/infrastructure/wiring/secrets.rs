@@ -7,7 +7,7 @@ use kube::Api;
 use kube::runtime::watcher::Event;
 
 use super::Knot;
-use crate::engine::optional::{Optional, watch_optional};
+use crate::engine::optional::{Optional, WhenRefused, watch_optional};
 use crate::engine::scope::WatchScope;
 use crate::infrastructure::secret_metas::{SecretMeta, SecretMetas, SecretMetasOf, prune};
 
@@ -46,6 +46,7 @@ fn watch_one(
         dyntype: (),
         label: "",
         prune,
+        refused: WhenRefused::Forgotten,
         seen: Box::new(move |event: &Event<SecretMeta>| {
             let Some(hub) = knot.get() else { return };
             match event {

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use super::Knot;
 use super::hub::{Change, Hub};
 use crate::engine::kind::Kind;
-use crate::engine::optional::{Listener, Optional, OptionalCache, watch_optional};
+use crate::engine::optional::{Listener, Optional, OptionalCache, WhenRefused, watch_optional};
 use crate::engine::readable::Readable;
 use crate::engine::scope::WatchScope;
 use crate::engine::wiring::Wiring;
@@ -41,6 +41,7 @@ where
         dyntype: Arc::clone(resource),
         label: "",
         prune: |_| {},
+        refused: WhenRefused::Forgotten,
         seen: listener(Arc::clone(knot), changed),
     };
     let resource = Arc::clone(resource);

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::runtime::reflector::ObjectRef;
 use podloom_api::names::annotation;
 use serde_json::json;
 
@@ -223,16 +222,8 @@ impl ExposeKind {
     /// What plugins may ask for.
     fn request(&self, tunnel: &Tunnel) -> PodRequest {
         let request = tunnel.request();
-        let namespaces = self.caches.namespaces.as_ref();
-        let about = namespaces.and_then(|all| all.get(&ObjectRef::new(&request.namespace)));
-        let about = about
-            .map(|about| about.metadata.clone())
-            .unwrap_or_default();
-        PodRequest {
-            namespace_labels: about.labels.unwrap_or_default(),
-            namespace_annotations: about.annotations.unwrap_or_default(),
-            ..request
-        }
+        let about = self.caches.namespaces.get(&request.namespace);
+        request.of_namespace(about)
     }
 
     fn deployment<'a>(&'a self, ctx: &'a Context, world: &'a World, name: &'a str) -> Target<'a> {
@@ -252,6 +243,7 @@ fn problem(rejection: PodRejection) -> Problem {
         PodRejection::Denied(message) => Problem::Denied(message),
         PodRejection::Broken(message)
         | PodRejection::Overdue(message)
+        | PodRejection::Unread(message)
         | PodRejection::Invalid(message)
         | PodRejection::Forbidden(message) => Problem::Failed(message),
     }

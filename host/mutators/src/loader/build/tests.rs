@@ -1,4 +1,5 @@
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::*;
@@ -13,7 +14,11 @@ fn builder() -> Builder {
         slot: Arc::<Slot>::default(),
         report: Arc::new(|_| {}),
     };
-    Builder::new(engine, attempts, None, FIRST, FIRST)
+    let terms = Terms {
+        signers: None,
+        admit: Arc::new(|_| Box::pin(async { Ok(()) })),
+    };
+    Builder::new(engine, attempts, terms, FIRST, FIRST)
 }
 
 fn empty(comment: &str) -> Result<Bundle, BundleError> {
@@ -106,6 +111,34 @@ async fn the_serving_content_is_not_built_again() {
     assert!(builder.attempts.slot.serving().failed.is_some());
     assert!(builder.is_settled(&content));
     assert!(builder.attempts.slot.serving().failed.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_chain_that_may_not_serve_yet_is_kept_and_serves_once_it_may() {
+    let may: Arc<AtomicBool> = Arc::default();
+    let mut builder = builder();
+    let asked = Arc::clone(&may);
+    builder.terms.admit = Arc::new(move |_| {
+        let may = asked.load(Ordering::Relaxed);
+        Box::pin(async move { may.then_some(()).ok_or("no right to it".to_owned()) })
+    });
+    let content = Content::of(&empty("one"));
+    let directory = Directory::new(Path::new("/plugins"));
+    let chain = built(&builder, &[]);
+    let next = builder.admit(&directory, content.clone(), chain, Duration::ZERO);
+    assert_eq!(next.await, Next::After(ADMIT_PAUSE));
+    let slot = Arc::clone(&builder.attempts.slot);
+    let serving = slot.serving();
+    let failed = serving.failed.as_ref().expect("it is reported");
+    assert_eq!(failed.error.to_string(), "/plugins: no right to it");
+    assert_eq!(failed.error.reason(), "unmet");
+    assert!(serving.chain.is_none());
+    may.store(true, Ordering::Relaxed);
+    let found = Snapshot::from(empty("one"));
+    assert!(!builder.is_settled(&content));
+    let next = builder.handle(&Ctx::default(), &directory, Some(found));
+    assert_eq!(next.await.expect("no failure"), Next::Settled);
+    assert!(slot.serving().chain.is_some() && slot.serving().failed.is_none());
 }
 
 #[derive(Clone, Default)]

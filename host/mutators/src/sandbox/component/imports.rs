@@ -54,12 +54,16 @@ impl request::Host for Guest {
     }
 
     fn namespace_label(&mut self, key: String) -> wasmtime::Result<Option<String>> {
-        Ok(self.request()?.namespace_labels.get(&key).cloned())
+        Ok(self
+            .request_for_namespace()?
+            .namespace_labels
+            .get(&key)
+            .cloned())
     }
 
     fn namespace_annotation(&mut self, key: String) -> wasmtime::Result<Option<String>> {
         Ok(self
-            .request()?
+            .request_for_namespace()?
             .namespace_annotation(&key)
             .map(str::to_owned))
     }

@@ -177,6 +177,7 @@ fn annotation(caller: Caller<'_, Guest>, key: u32, length: u32, result: u32) -> 
 }
 
 fn namespace_label(caller: Caller<'_, Guest>, key: u32, length: u32, result: u32) -> ImportResult {
+    caller.data().request_for_namespace()?;
     look_up(caller, (key, length), result, |request, key| {
         request.namespace_labels.get(key).map(String::as_str)
     })
@@ -188,6 +189,7 @@ fn namespace_annotation(
     length: u32,
     result: u32,
 ) -> ImportResult {
+    caller.data().request_for_namespace()?;
     look_up(caller, (key, length), result, Request::namespace_annotation)
 }
 

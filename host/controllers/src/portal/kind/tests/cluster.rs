@@ -22,6 +22,7 @@ use super::server::{Fault, State, next_fault};
 use crate::engine::clock::Clock;
 use crate::engine::error::Error;
 use crate::engine::fixtures::{Requests, alone, context, scripted, status};
+use crate::engine::namespaces::Namespaces;
 use crate::engine::optional::OptionalCache;
 use crate::engine::pass::Next;
 use crate::engine::readable::Readable;
@@ -342,7 +343,7 @@ fn kind(chain: &Arc<Chain>, caches: &Writers) -> ExposeKind {
             services: caches.services.as_reader(),
             deployments: caches.deployments.as_reader(),
             secrets: OptionalCache::of(caches.secrets.as_reader()),
-            namespaces: Some(caches.namespaces.as_reader()),
+            namespaces: Namespaces::of(OptionalCache::of(caches.namespaces.as_reader())),
         },
         resources: Resources {
             expose: resource,

@@ -1,0 +1,149 @@
+//! Every watch of every duty, with an API server that fails.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use kube::Client;
+use podloom_api::SelenosisApi;
+use podloom_control_loop::NoRecorder;
+use prometheus_client::registry::Registry;
+use serde_json::Value;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::{DutySetup, Setup, run};
+use crate::AdmissionCaches;
+use crate::browser::{BrowserSetup, Timeouts};
+use crate::cleaner::CleanerSetup;
+use crate::engine::blocking::BlockingThreads;
+use crate::engine::clock::Clock;
+use crate::engine::fixtures::{Broken, Requests, broken};
+use crate::engine::namespaces::UnreadNamespaces;
+use crate::engine::readiness::Readiness;
+use crate::infrastructure::InfrastructureSetup;
+use crate::metrics::ControllerMetrics;
+use crate::mutator::{MutatedPod, PodMutator, PodRequest, RejectedPod};
+use crate::outbound::{Roots, Tls};
+use crate::portal::{ChainPolicy, Observation, PortalSetup, RelaySettings, TunnelSettings};
+
+struct Untouched;
+
+impl PodMutator for Untouched {
+    fn mutate(&self, pod: Value, _: PodRequest) -> BoxFuture<'_, Result<MutatedPod, RejectedPod>> {
+        async { Ok(MutatedPod::untouched(pod)) }.boxed()
+    }
+
+    fn chain(&self) -> Option<String> {
+        None
+    }
+}
+
+fn browser() -> DutySetup {
+    DutySetup::Browser(BrowserSetup {
+        api: SelenosisApi::default(),
+        mutator: Arc::new(Untouched),
+        timeouts: Timeouts::default(),
+    })
+}
+
+fn portal() -> DutySetup {
+    DutySetup::Portal(PortalSetup {
+        mutator: Arc::new(Untouched),
+        tunnel: TunnelSettings::default(),
+        chain_policy: ChainPolicy::Roll,
+        max_chain_rolls: 1,
+        relay_grace: Duration::from_mins(1),
+        relays: RelaySettings {
+            observation: Observation::Assume,
+            interval: Duration::from_secs(30),
+            allow: Vec::new(),
+            deny: Vec::new(),
+            tls: Tls::new(&Roots::Public, None).unwrap(),
+            recorder: Arc::new(NoRecorder),
+        },
+    })
+}
+
+fn infrastructure() -> DutySetup {
+    DutySetup::Infrastructure(InfrastructureSetup {
+        workers: 16,
+        settle: Duration::from_mins(1),
+        drift_interval: Duration::from_mins(5),
+        probe_clusters: false,
+        global_secret_namespace: "podloom-system".to_owned(),
+        allow: Vec::new(),
+        deny: Vec::new(),
+        recorder: Arc::new(NoRecorder),
+    })
+}
+
+fn cleaner() -> DutySetup {
+    DutySetup::Cleaner(CleanerSetup {
+        settings: Arc::default(),
+        workers: 32,
+        evaluation_threads: 1,
+    })
+}
+
+fn setup(client: Client) -> Setup {
+    Setup {
+        client,
+        namespaces: Vec::new(),
+        concurrency: 8,
+        resync: Duration::from_mins(10),
+        blocking: BlockingThreads::new(),
+        clock: Clock::new(),
+        unread_namespaces: UnreadNamespaces::Refused,
+        metrics: ControllerMetrics::register(&mut Registry::default()),
+        instance: None,
+    }
+}
+
+/// Checks that in ten minutes so many kinds were asked for, and none more often than every few seconds.
+#[track_caller]
+fn check(how: Broken, requests: &Requests, kinds: usize) {
+    let counted = requests.counted();
+    // A duty with a chain begins once it is known whether namespaces may be read.
+    let least = match how {
+        Broken::Down | Broken::Answers(429 | 500) => 1,
+        _ => kinds,
+    };
+    assert!(counted.len() >= least, "{how:?}: {counted:#?}");
+    for (request, count) in counted {
+        assert!(count <= 170, "{how:?}: {count} {request}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_watch_of_any_duty_asks_a_failing_api_server_often() {
+    let duties: [(fn() -> DutySetup, usize); 4] =
+        [(browser, 4), (portal, 6), (infrastructure, 5), (cleaner, 1)];
+    for how in Broken::ALL {
+        for (duty, kinds) in duties {
+            let (client, requests) = broken(how);
+            let stop = CancellationToken::new();
+            let running = run(setup(client), duty(), Readiness::default(), stop);
+            let _never_ends = timeout(Duration::from_mins(10), running).await;
+            check(how, &requests, kinds);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_watch_of_the_webhooks_asks_a_failing_api_server_often() {
+    for how in Broken::ALL {
+        let (client, requests) = broken(how);
+        let metrics = ControllerMetrics::register(&mut Registry::default());
+        let (_caches, work) = AdmissionCaches::watch(
+            &client,
+            SelenosisApi::default(),
+            &[],
+            UnreadNamespaces::Refused,
+            &metrics,
+        );
+        let _never_ends = timeout(Duration::from_mins(10), work).await;
+        check(how, &requests, 3);
+    }
+}
