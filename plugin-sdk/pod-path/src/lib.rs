@@ -66,6 +66,7 @@ mod grant;
 mod json;
 mod nearest;
 mod path;
+mod places;
 mod protected;
 mod schema;
 mod transaction;

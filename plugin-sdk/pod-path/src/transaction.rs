@@ -21,6 +21,7 @@ use crate::access::Access;
 use crate::check::size;
 use crate::error::{AccessError, EditError, LimitExceeded};
 use crate::path::Path;
+use crate::places::Places;
 use locate::WriteOperation;
 use log::LogEntry;
 pub use log::Trace;
@@ -50,6 +51,7 @@ pub use view::Fields;
 #[derive(Debug)]
 pub struct Transaction {
     pod: Value,
+    places: Places,
     access: Arc<Access>,
     /// Keys of the labels that the workload's selector matches.
     labels: Arc<[String]>,
@@ -58,7 +60,9 @@ pub struct Transaction {
     calls: usize,
     /// Bytes in the paths and values of those calls.
     written: usize,
-    /// Bytes written since the pod was last measured.
+    /// Bytes of the pod when it was last measured; none if it was not.
+    measured: Option<usize>,
+    /// Bytes written since then.
     unmeasured: usize,
     /// Bytes of memory that the writes take.
     held: usize,
@@ -109,11 +113,13 @@ impl Transaction {
     pub fn begin(pod: Value, access: Arc<Access>, labels: Arc<[String]>) -> Self {
         Self {
             pod,
+            places: Places::default(),
             access,
             labels,
             log: Vec::new(),
             calls: 0,
             written: 0,
+            measured: None,
             unmeasured: 0,
             held: 0,
             refused: 0,
@@ -306,16 +312,23 @@ impl Transaction {
             return Err(LimitExceeded::Memory(limit).into());
         }
         self.held = held;
-        self.log.push(plan.apply(&mut self.pod));
+        self.log.push(plan.apply(&mut self.pod, &mut self.places));
         let limit = self.access.limits.pod_bytes;
-        // Measuring takes time proportional to the pod, so it is not done for each small write.
-        if self.unmeasured > limit / 16 {
-            self.unmeasured = 0;
-            if size(&self.pod) > limit {
+        if self.may_be_larger_than(limit) {
+            let size = size(&self.pod);
+            (self.measured, self.unmeasured) = (Some(size), 0);
+            if size > limit {
                 return Err(LimitExceeded::PodBytes(limit).into());
             }
         }
         Ok(true)
+    }
+
+    /// Measuring takes time in proportion to the pod, so it is not done for each small write, nor while a pod is far from the limit: it
+    /// grows by about as much as is written.
+    fn may_be_larger_than(&self, limit: usize) -> bool {
+        let is_close = |size: usize| size + 2 * self.unmeasured > limit;
+        self.unmeasured > limit / 16 && self.measured.is_none_or(is_close)
     }
 }
 

@@ -8,6 +8,7 @@ use crate::check::noun;
 use crate::error::AccessError;
 use crate::grant::tree::{Coverage, Sight};
 use crate::path::{ListSegment, Path, Segments, Selector, push_escaped};
+use crate::places::{Place, Places};
 use crate::schema::{ROOT, Schema, Shape};
 
 /// A position on the way along a path.
@@ -19,6 +20,7 @@ pub(crate) struct Walk<'p, 'v> {
     pub(crate) here: Option<&'v Value>,
     /// The schema of that value.
     pub(crate) schema: Schema,
+    places: &'v Places,
 }
 
 /// What one segment reached.
@@ -70,12 +72,13 @@ pub(crate) struct ListElement<'p, 'v> {
 }
 
 impl<'p, 'v> Walk<'p, 'v> {
-    pub(crate) fn new(pod: &'v Value, path: Path<'p>) -> Self {
+    pub(crate) fn new(pod: &'v Value, path: Path<'p>, places: &'v Places) -> Self {
         Self {
             path,
             rest: path.segments(),
             here: Some(pod),
             schema: ROOT,
+            places,
         }
     }
 
@@ -131,7 +134,13 @@ impl<'p, 'v> Walk<'p, 'v> {
             ListSegment::Selector(selector) => {
                 let sees =
                     |element: &Value| sight == Sight::All || coverage.sees(selector, element);
-                self.select(raw, selector, list, sees)?
+                match self.schema.element_key() {
+                    Some(key) if sight == Sight::All && selector.key == key => {
+                        let place = self.places.find(list, key, &selector.value);
+                        self.one(raw, place)?
+                    }
+                    _ => self.select(raw, selector, list, sees)?,
+                }
             }
         };
         let schema = self.schema;
@@ -252,16 +261,25 @@ impl<'p, 'v> Walk<'p, 'v> {
             .iter()
             .enumerate()
             .filter(|(_, element)| selector.matches(element) && sees(element));
-        let Some((index, _)) = matching.next() else {
-            return Ok(None);
-        };
-        match matching.count() {
-            0 => Ok(Some(index)),
-            more => {
-                let reason = format_args!(
-                    "{raw:?} matches {} elements; name one by its index",
-                    more + 1
-                );
+        let first = matching.next().map(|(index, _)| index);
+        self.one(
+            raw,
+            match (first, matching.count()) {
+                (None, _) => Place::Nowhere,
+                (Some(index), 0) => Place::One(index),
+                (Some(_), more) => Place::Several(more + 1),
+            },
+        )
+    }
+
+    /// The index of the only element that a segment selects.
+    fn one(&self, raw: &str, place: Place) -> Result<Option<usize>, AccessError> {
+        match place {
+            Place::Nowhere => Ok(None),
+            Place::One(index) => Ok(Some(index)),
+            Place::Several(count) => {
+                let reason =
+                    format_args!("{raw:?} matches {count} elements; name one by its index");
                 Err(AccessError::invalid_path(self.path.text(), reason))
             }
         }

@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::log::ListSteps;
 use crate::error::AccessError;
 use crate::grant::tree::{Coverage, Reached};
-use crate::path::{ListSegment, Path, Selector, has_field, push_escaped};
+use crate::path::{ListSegment, Path, Selector, push_escaped};
+use crate::places::{Place, Places, text_of};
 use crate::schema::{ROOT, Schema};
 use crate::walk::{Hidden, ListElement, Walk, WalkStep};
 
@@ -42,6 +43,7 @@ pub(super) struct WriteTarget<'p, 'v, 'g> {
     pub(super) absent: Option<Absent<'p>>,
     /// Whether the path goes through a missing element.
     pub(super) blocked: bool,
+    places: &'v Places,
 }
 
 /// What the last segment reached.
@@ -78,7 +80,7 @@ pub(super) struct Absent<'p> {
 
 impl<'p, 'v, 'g> WriteTarget<'p, 'v, 'g> {
     /// The root of the pod, where every path begins.
-    pub(super) fn root(coverage: Coverage<'g>) -> Self {
+    pub(super) fn root(coverage: Coverage<'g>, places: &'v Places) -> Self {
         Self {
             canonical: String::new(),
             steps: ListSteps::default(),
@@ -90,6 +92,7 @@ impl<'p, 'v, 'g> WriteTarget<'p, 'v, 'g> {
             last: Last::Root,
             absent: None,
             blocked: false,
+            places,
         }
     }
 
@@ -101,7 +104,7 @@ impl<'p, 'v, 'g> WriteTarget<'p, 'v, 'g> {
         path: Path<'p>,
         operation: WriteOperation,
     ) -> Result<Option<Outside>, AccessError> {
-        let mut walk = Walk::new(pod, path);
+        let mut walk = Walk::new(pod, path, self.places);
         self.canonical.reserve(path.text().len() + 16);
         loop {
             if self.coverage.is_lost() {
@@ -174,7 +177,7 @@ impl<'p, 'v, 'g> WriteTarget<'p, 'v, 'g> {
             (Some(selector), Some(key)) if selector.key == key => {
                 self.canonical.push_str(element.raw)
             }
-            _ => push_element(&mut self.canonical, &element),
+            _ => self.push_element(&element),
         }
         self.steps.enter(self.depth - 1, element.index);
         self.coverage.follow(Reached::Element(element.value));
@@ -223,12 +226,50 @@ impl<'p, 'v, 'g> WriteTarget<'p, 'v, 'g> {
         element: &Value,
         list: &[Value],
         index: usize,
-        key: Option<&str>,
+        key: Option<&'static str>,
     ) {
         self.coverage.follow(Reached::New(element, list));
         self.canonical.push('/');
-        push_segment(&mut self.canonical, element, list, index, key);
+        let places = self.places;
+        self.push_segment(element, index, key, |key, text| {
+            places.find(list, key, text) == Place::Nowhere
+        });
         self.steps.enter(self.depth - 1, index);
+    }
+
+    fn push_element(&mut self, element: &ListElement<'p, 'v>) {
+        let (index, key) = (element.index, element.schema.element_key());
+        let places = self.places;
+        self.push_segment(element.value, index, key, |key, text| {
+            places.find(element.list, key, text) == Place::One(index)
+        });
+    }
+
+    /// Appends the canonical segment of an element: its key if that is unique, else its index.
+    fn push_segment(
+        &mut self,
+        element: &Value,
+        index: usize,
+        key: Option<&'static str>,
+        is_unique: impl FnOnce(&'static str, &str) -> bool,
+    ) {
+        /// Bounds the length of paths in the audit: a plugin could write longer keys.
+        const LONGEST: usize = 256;
+        let path = &mut self.canonical;
+        if let Some(key) = key
+            && let Some(text) = text_of(element, key)
+            && text.len() <= LONGEST
+            && is_unique(key, &text)
+        {
+            path.push('[');
+            path.push_str(key);
+            path.push('=');
+            push_escaped(path, &text);
+            path.push(']');
+            return;
+        }
+        // Writing to a string cannot fail.
+        let _ = write!(path, "{index}");
     }
 }
 
@@ -237,61 +278,5 @@ pub(super) fn missing<'s>(segment: &'s ListSegment<'_>) -> Reached<'s> {
     match segment {
         ListSegment::Selector(selector) => Reached::Missing(selector),
         ListSegment::Index(_) | ListSegment::End => Reached::MissingPosition,
-    }
-}
-
-fn push_element(path: &mut String, element: &ListElement<'_, '_>) {
-    let (before, others) = element.list.split_at(element.index.min(element.list.len()));
-    let after = others.get(1..).unwrap_or_default();
-    let key = element.schema.element_key();
-    let unique = key.is_some_and(|key| {
-        text_of(element.value, key).is_some_and(|text| {
-            !before
-                .iter()
-                .chain(after)
-                .any(|other| has_field(other, key, &text))
-        })
-    });
-    push_segment(
-        path,
-        element.value,
-        &[],
-        element.index,
-        key.filter(|_| unique),
-    );
-}
-
-/// Appends the canonical segment of an element: its key if that is unique, else its index.
-fn push_segment(
-    path: &mut String,
-    element: &Value,
-    others: &[Value],
-    index: usize,
-    key: Option<&str>,
-) {
-    /// Bounds the length of paths in the audit: a plugin could write longer keys.
-    const LONGEST: usize = 256;
-    if let Some(key) = key
-        && let Some(text) = text_of(element, key)
-        && text.len() <= LONGEST
-        && !others.iter().any(|other| has_field(other, key, &text))
-    {
-        path.push('[');
-        path.push_str(key);
-        path.push('=');
-        push_escaped(path, &text);
-        path.push(']');
-        return;
-    }
-    // Writing to a string cannot fail.
-    let _ = write!(path, "{index}");
-}
-
-/// The value by which a selector would name an element.
-pub(super) fn text_of<'v>(element: &'v Value, key: &str) -> Option<Cow<'v, str>> {
-    match element.get(key)? {
-        Value::String(text) => Some(Cow::Borrowed(text)),
-        value @ (Value::Number(_) | Value::Bool(_)) => Some(Cow::Owned(value.to_string())),
-        Value::Null | Value::Array(_) | Value::Object(_) => None,
     }
 }

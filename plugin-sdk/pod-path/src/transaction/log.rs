@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::Write;
 use crate::path::{SEGMENTS, segments, unescape};
+use crate::places::{Places, address};
 
 /// The changed slot in a parent: that of the written value, or of the topmost parent that was created for it.
 #[derive(Clone, Debug, PartialEq)]
@@ -125,12 +126,30 @@ impl LogEntry {
             (Undo::Restore, slot) => drop(slot.put(old)),
             (Undo::RestoreNull, slot) => drop(slot.put(Value::Null)),
             (Undo::Take, slot) => drop(slot.take()),
-            (Undo::Reinsert, slot) => slot.insert(old),
+            (Undo::Reinsert, slot) => slot.insert(old, &mut Places::default()),
         }
     }
 }
 
 impl ParentSlotMut<'_> {
+    /// Reports that a value is going to be put here.
+    pub(super) fn report_put(&self, value: &Value, places: &mut Places) {
+        match self {
+            Self::Root(_) => places.forget(),
+            Self::Field(_, field) => places.field_changed(field),
+            Self::Element(list, index) => places.replacing(list, *index, value),
+        }
+    }
+
+    /// Reports that the value here is going to be taken.
+    pub(super) fn report_take(&self, places: &mut Places) {
+        match self {
+            Self::Root(_) => {}
+            Self::Field(_, field) => places.field_changed(field),
+            Self::Element(list, index) => places.removing(list, *index),
+        }
+    }
+
     /// Puts a value here; returns the old one.
     pub(super) fn put(self, value: Value) -> Option<Value> {
         match self {
@@ -150,9 +169,14 @@ impl ParentSlotMut<'_> {
         }
     }
 
-    pub(super) fn insert(self, value: Value) {
+    /// Inserts a value here, and reports it.
+    pub(super) fn insert(self, value: Value, places: &mut Places) {
         match self {
-            Self::Element(list, index) => list.insert(index.min(list.len()), value),
+            Self::Element(list, index) => {
+                let (before, index) = (address(list), index.min(list.len()));
+                list.insert(index, value);
+                places.inserted(before, list, index);
+            }
             slot => drop(slot.put(value)),
         }
     }

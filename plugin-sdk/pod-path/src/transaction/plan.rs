@@ -14,6 +14,7 @@ use crate::error::{AccessError, EditError, LimitExceeded, shown};
 use crate::grant::tree::Reach;
 use crate::json::{is_read_alike, json};
 use crate::path::{ListSegment, has_text, unescape};
+use crate::places::Places;
 use crate::protected::PendingWrite;
 use crate::schema::Schema;
 
@@ -52,19 +53,25 @@ impl PlannedWrite {
         ENTRY + slot + value + text + patch::most(&self.path, self.slot.steps.len(), text)
     }
 
-    pub(super) fn apply(self, pod: &mut Value) -> LogEntry {
+    pub(super) fn apply(self, pod: &mut Value, places: &mut Places) -> LogEntry {
         let slot = self.slot.find(pod, &self.path);
         let (old, back) = match (self.change, slot) {
-            (SlotChange::Put(value), Some(slot)) => match slot.put(value) {
-                None => (None, Undo::Take),
-                Some(Value::Null) => (None, Undo::RestoreNull),
-                old => (old, Undo::Restore),
-            },
+            (SlotChange::Put(value), Some(slot)) => {
+                slot.report_put(&value, places);
+                match slot.put(value) {
+                    None => (None, Undo::Take),
+                    Some(Value::Null) => (None, Undo::RestoreNull),
+                    old => (old, Undo::Restore),
+                }
+            }
             (SlotChange::Insert(value), Some(slot)) => {
-                slot.insert(value);
+                slot.insert(value, places);
                 (None, Undo::Take)
             }
-            (SlotChange::Take, Some(slot)) => (slot.take(), Undo::Reinsert),
+            (SlotChange::Take, Some(slot)) => {
+                slot.report_take(places);
+                (slot.take(), Undo::Reinsert)
+            }
             (_, None) => (None, Undo::Take),
         };
         LogEntry {
@@ -87,7 +94,7 @@ impl Transaction {
         text: &str,
         value: &str,
     ) -> Result<Option<PlannedWrite>, EditError> {
-        let mut target = WriteTarget::root(self.access.coverage());
+        let mut target = WriteTarget::root(self.access.coverage(), &self.places);
         self.locate(&mut target, text, WriteOperation::Set)?;
         if matches!(
             target.last,
@@ -126,7 +133,7 @@ impl Transaction {
         text: &str,
         value: &str,
     ) -> Result<Option<PlannedWrite>, EditError> {
-        let mut target = WriteTarget::root(self.access.coverage());
+        let mut target = WriteTarget::root(self.access.coverage(), &self.places);
         self.locate(&mut target, text, WriteOperation::Insert)?;
         let (list, index, schema) = match &target.last {
             Last::Element(element) => (element.list, element.index, element.schema),
@@ -168,7 +175,7 @@ impl Transaction {
     }
 
     pub(super) fn plan_remove(&self, text: &str) -> Result<Option<PlannedWrite>, EditError> {
-        let mut target = WriteTarget::root(self.access.coverage());
+        let mut target = WriteTarget::root(self.access.coverage(), &self.places);
         self.locate(&mut target, text, WriteOperation::Remove)?;
         match &target.last {
             Last::Root => {

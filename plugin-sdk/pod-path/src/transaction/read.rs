@@ -165,7 +165,7 @@ impl Transaction {
     pub(super) fn follow(&self, text: &str) -> Result<(Option<&Value>, Coverage<'_>), EditError> {
         let path = self.parse(text)?;
         let mut coverage = self.access.coverage();
-        let mut walk = Walk::new(&self.pod, path);
+        let mut walk = Walk::new(&self.pod, path, &self.places);
         loop {
             if coverage.is_lost() {
                 return Err(self.unreadable(text).into());

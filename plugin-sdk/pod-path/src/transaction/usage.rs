@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::Transaction;
-use super::locate::{WriteOperation, text_of};
+use super::locate::WriteOperation;
 use crate::access::Access;
 use crate::error::{AccessError, EditError};
 use crate::grant::Segment;
 use crate::path::{ListSegment, Path, Selector, has_field, push_escaped};
+use crate::places::text_of;
 use crate::schema::{Schema, Shape};
 use crate::walk::{ListElement, Walk, WalkStep};
 
@@ -176,7 +177,7 @@ impl<'t> Grantable<'t> {
         };
         let everything = Access::unrestricted();
         let coverage = everything.coverage();
-        let mut walk = Walk::new(&transaction.pod, path);
+        let mut walk = Walk::new(&transaction.pod, path, &transaction.places);
         while let Ok(Some(step)) = walk.step(&coverage) {
             match step {
                 WalkStep::Key { raw, key } => {
