@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use podloom_controllers::{Change, PluginOutcome, PluginRun, Write};
+use podloom_controllers::{Change, PluginOutcome, PluginRun, Severity, Write};
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
@@ -58,7 +58,11 @@ pub(crate) fn plugin(run: &PluginRun) -> String {
         line(&mut text, 2, &paint(WARNING, &denied));
     }
     for note in &run.notes {
-        line(&mut text, 2, &format!("{} {note}", paint(QUIET, "note:")));
+        let word = match note.severity {
+            Severity::Warning => paint(WARNING, "warning:"),
+            Severity::Normal => paint(QUIET, "note:"),
+        };
+        line(&mut text, 2, &format!("{word} {}", note.text));
     }
     text
 }

@@ -32,7 +32,7 @@ pub(crate) fn engine_for_many_pods() -> Result<Arc<Engine>, CommandError> {
 pub(crate) fn engine_as_in_operator() -> Result<Arc<Engine>, CommandError> {
     let options = EngineOptions {
         permits: Some(NonZeroUsize::MIN),
-        instances: InstanceAllocation::Pooled,
+        ..EngineOptions::default()
     };
     Ok(Engine::new(&options).context("could not start the WebAssembly engine")?)
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use podloom_controllers::{
-    Change, MutatedPod, PluginOutcome, PluginRun, PodMutator, PodRejection, PodRequest,
+    Change, MutatedPod, Note, PluginOutcome, PluginRun, PodMutator, PodRejection, PodRequest,
     RejectedPod, TRACES, Write,
 };
 use podloom_mutators::{
@@ -365,6 +365,7 @@ fn rejection(cause: RejectionCause) -> PodRejection {
             PodRejection::Broken(format!("{plugin}: {failure}"))
         }
         RejectionCause::NotAPod(_) => PodRejection::Broken(cause.to_string()),
+        RejectionCause::TooManyContainers(_) => PodRejection::Denied(cause.to_string()),
     }
 }
 
@@ -384,6 +385,10 @@ pub(crate) fn convert_run(run: podloom_mutators::PluginRun, values: Values) -> P
             new: write.new,
         }),
     });
+    let notes = run.notes.into_iter().map(|note| match note.severity {
+        podloom_mutators::Severity::Warning => Note::warning(note.text),
+        podloom_mutators::Severity::Normal => Note::normal(note.text),
+    });
     PluginRun {
         plugin: run.plugin,
         version: run.version,
@@ -398,7 +403,7 @@ pub(crate) fn convert_run(run: podloom_mutators::PluginRun, values: Values) -> P
         writes: writes.collect(),
         refused_writes: run.refused_writes,
         refused_reads: run.refused_reads,
-        notes: run.notes,
+        notes: notes.collect(),
     }
 }
 

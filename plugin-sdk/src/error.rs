@@ -41,6 +41,9 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
+/// How many bytes the reasons of a denial have. The API server's answer has 4096 with everything else.
+const REASONS: usize = 3500;
+
 /// Why a plugin did not mutate a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rejection {
@@ -52,6 +55,8 @@ pub enum Rejection {
 
 impl Rejection {
     /// Denies the pod for all of these reasons at once, so that its author can fix it in one go; `Ok` if there are none.
+    ///
+    /// Begin with the worst: what is beyond 3500 bytes is counted.
     ///
     /// ```
     /// use podloom_plugin_sdk::Rejection;
@@ -68,11 +73,20 @@ impl Rejection {
     ///
     /// [`Denied`](Self::Denied) with the reasons.
     pub fn deny_if_any(reasons: &[String]) -> Result<(), Self> {
-        if reasons.is_empty() {
-            Ok(())
-        } else {
-            Err(Self::Denied(reasons.join("; ")))
+        let Some((first, others)) = reasons.split_first() else {
+            return Ok(());
+        };
+        let mut text = first.clone();
+        for (index, reason) in others.iter().enumerate() {
+            if text.len() + reason.len() > REASONS {
+                let more = others.len() - index;
+                text.push_str(&format!("; and {more} more reasons"));
+                break;
+            }
+            text.push_str("; ");
+            text.push_str(reason);
         }
+        Err(Self::Denied(text))
     }
 }
 

@@ -37,6 +37,7 @@
 //! [deploy/README.md]: #in-the-admission-webhook
 //! [`Error`]: Error
 //! [`Error::Forbidden`]: Error::Forbidden
+//! [`Findings`]: Findings
 //! [`Error::InvalidPath`]: Error::InvalidPath
 //! [`Error::InvalidValue`]: Error::InvalidValue
 //! [`Error::NotFound`]: Error::NotFound
@@ -62,6 +63,7 @@
 //! [`mutator!`]: mutator!
 //! [`names`]: names
 //! [`note`]: note
+//! [`warn`]: warn
 //! [`path`]: path
 //! [`testing`]: testing
 //! [`testing::Submitted`]: testing::Submitted
@@ -71,6 +73,8 @@
 #![doc = include_str!("../GUIDE.md")]
 
 mod error;
+pub mod evictable;
+mod findings;
 pub mod json;
 mod needs;
 mod number;
@@ -117,6 +121,7 @@ use native as backend;
 use wasm as backend;
 
 pub use error::{Error, Rejection};
+pub use findings::Findings;
 pub use needs::Needs;
 pub use number::decimal;
 pub use pod::{Container, ContainerKind, EnvVar, Map, Node, Pod};
@@ -135,8 +140,8 @@ pub mod prelude {
     pub use serde::{Deserialize, Serialize};
 
     pub use crate::{
-        Container, ContainerKind, Error, ImageRef, Level, Mutator, Needs, NoConfig, Node, Pod,
-        Quantity, Rejection, Request, log, note,
+        Container, ContainerKind, Error, Findings, ImageRef, Level, Mutator, Needs, NoConfig, Node,
+        Pod, Quantity, Rejection, Request, log, note, warn,
     };
 }
 
@@ -256,6 +261,14 @@ pub fn log(level: Level, message: &str) {
 /// Name paths and keys, never a value that may be secret.
 pub fn note(message: &str) {
     backend::note(message);
+}
+
+/// Tells the user what somebody should act on: the pod violates a rule that it is let through with, or did not get what it asked for.
+///
+/// As [`note`], but shown before all notes, and counted by `podloom render --strict`. The host keeps 32 of both, and counts the others:
+/// say once what is so at many places, with [`Findings`].
+pub fn warn(message: &str) {
+    backend::warn(message);
 }
 
 /// Exports a [`Mutator`] as a plugin: `mutator!(Type, schema = "config.schema.json")`, or `mutator!(Type)` if its

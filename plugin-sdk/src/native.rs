@@ -110,12 +110,13 @@ fn shown(annotations: &BTreeMap<String, String>, key: &str) -> Option<String> {
 
 thread_local! {
     /// What the plugin under test said, for [`crate::testing`] to collect: each test runs on a thread of its own.
-    static SAID: RefCell<Said> = const { RefCell::new(Said { notes: Vec::new(), logs: Vec::new() }) };
+    static SAID: RefCell<Said> = const { RefCell::new(Said { warnings: Vec::new(), notes: Vec::new(), logs: Vec::new() }) };
 }
 
-/// Notes and log lines of one run.
+/// Warnings, notes and log lines of one run.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
+    pub(crate) warnings: Vec<String>,
     pub(crate) notes: Vec<String>,
     pub(crate) logs: Vec<(Level, String)>,
 }
@@ -126,6 +127,10 @@ pub(crate) fn log(level: Level, message: &str) {
 
 pub(crate) fn note(message: &str) {
     SAID.with_borrow_mut(|said| said.notes.push(message.to_owned()));
+}
+
+pub(crate) fn warn(message: &str) {
+    SAID.with_borrow_mut(|said| said.warnings.push(message.to_owned()));
 }
 
 /// Returns what was said since the last time, and forgets it.

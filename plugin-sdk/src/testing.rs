@@ -102,10 +102,21 @@ pub struct Run {
     pub result: Result<(), Rejection>,
     /// What it wrote, in order; empty if it rejected the pod.
     pub writes: Vec<Write>,
+    /// Its warnings.
+    pub warnings: Vec<String>,
     /// Its notes.
     pub notes: Vec<String>,
     /// Its log lines.
     pub logs: Vec<(Level, String)>,
+}
+
+impl Run {
+    /// Returns what the plugin told the user, in the order in which the host shows it: the warnings, then the notes.
+    #[must_use]
+    pub fn remarks(&self) -> Vec<&str> {
+        let remarks = self.warnings.iter().chain(&self.notes);
+        remarks.map(String::as_str).collect()
+    }
 }
 
 /// Reads a configuration as the host and the built plugin do: the host checks it against the plugin's schema, if there is one,
@@ -178,6 +189,7 @@ pub fn run<M: Exported>(config: &Value, submitted: &Submitted, pod: &Value) -> R
         pod,
         result,
         writes,
+        warnings: said.warnings,
         notes: said.notes,
         logs: said.logs,
     }

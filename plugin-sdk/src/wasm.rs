@@ -125,3 +125,7 @@ pub(crate) fn log(level: Level, message: &str) {
 pub(crate) fn note(message: &str) {
     host::note(message);
 }
+
+pub(crate) fn warn(message: &str) {
+    host::warn(message);
+}

@@ -35,7 +35,7 @@ pub use infrastructure::InfrastructureSetup;
 pub use metrics::ControllerMetrics;
 pub use mutator::{
     Change, MutatedPod, Note, PluginOutcome, PluginRun, PodMutator, PodRejection, PodRequest,
-    RejectedPod, Write,
+    RejectedPod, Write, remarks,
 };
 pub use portal::{
     ChainPolicy, ClientVersion, Observation, PortalSetup, RelaySettings, TunnelSettings,

@@ -8,6 +8,7 @@ use std::time::Instant;
 use futures::future::BoxFuture;
 use serde_json::Value;
 
+use crate::engine::events::Severity;
 use crate::engine::namespaces::NamespaceMetadata;
 
 /// Passes pods through the plugin chain. Nothing else calls the chain.
@@ -111,17 +112,26 @@ impl MutatedPod {
             runs: Vec::new(),
         }
     }
+}
 
-    /// Returns the plugins' notes about the pod, in the order of the chain.
-    pub fn notes(&self) -> Vec<Note> {
-        let notes = self.runs.iter().flat_map(|run| {
-            run.notes.iter().map(|text| Note {
-                plugin: run.plugin.clone(),
-                text: text.clone(),
-            })
-        });
-        notes.collect()
-    }
+/// Returns what a pod's author should know, each with its plugin, the worst first: failures that were ignored, warnings, notes.
+pub fn remarks(runs: &[PluginRun]) -> Vec<String> {
+    let ignored = runs.iter().filter_map(|run| match &run.outcome {
+        PluginOutcome::Ignored(failure) => Some(format!(
+            "plugin {} failed and was ignored: {failure}",
+            run.plugin
+        )),
+        _ => None,
+    });
+    let notes = |severity| {
+        runs.iter().flat_map(move |run| {
+            let notes = run.notes.iter();
+            let notes = notes.filter(move |note| note.severity == severity);
+            notes.map(|note| format!("{}: {}", run.plugin, note.text))
+        })
+    };
+    let warnings = ignored.chain(notes(Severity::Warning));
+    warnings.chain(notes(Severity::Normal)).collect()
 }
 
 /// A pod that was rejected.
@@ -158,8 +168,8 @@ pub struct PluginRun {
     pub refused_writes: usize,
     /// How many of its reads failed because they were not granted.
     pub refused_reads: usize,
-    /// Its notes about the pod, for people.
-    pub notes: Vec<String>,
+    /// Its notes about the pod, for people, the warnings first.
+    pub notes: Vec<Note>,
 }
 
 impl fmt::Debug for PluginRun {
@@ -223,13 +233,31 @@ impl fmt::Debug for Change {
     }
 }
 
-/// A plugin's note about a pod that it accepted.
+/// A plugin's note about a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// The plugin's name in the chain.
-    pub plugin: String,
+    /// Whether somebody should act: the pod violates a rule, or did not get what it asked for.
+    pub severity: Severity,
     /// The note, for people.
     pub text: String,
+}
+
+impl Note {
+    /// Returns a note that somebody should act on.
+    pub fn warning(text: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Warning,
+            text: text.into(),
+        }
+    }
+
+    /// Returns a note that is good to know.
+    pub fn normal(text: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Normal,
+            text: text.into(),
+        }
+    }
 }
 
 /// Why a pod was rejected.

@@ -19,7 +19,7 @@ pub use self::order::{Influence, OrderDependence};
 pub(crate) use self::pass::Passing;
 pub use self::pass::{Pass, Progress};
 use crate::engine::Engine;
-use crate::limits::PATCH_BYTES;
+use crate::limits::{CONTAINERS, PATCH_BYTES};
 use crate::manifest::{FailurePolicy, MANIFEST};
 use crate::matching::Dimension;
 use crate::plugin::{Plugin, PluginError};
@@ -133,6 +133,9 @@ pub enum RejectionCause {
     /// The JSON is not a pod.
     #[error("not a pod: {0}")]
     NotAPod(&'static str),
+    /// No API server would keep it, and no plugin is asked.
+    #[error("the pod has {0} containers; at most {CONTAINERS} pass the plugin chain")]
+    TooManyContainers(usize),
 }
 
 impl Chain {
@@ -178,7 +181,7 @@ impl Chain {
     /// Begins to pass a pod through the chain, as [`Self::mutate`] does. No plugin runs yet.
     ///
     /// # Errors
-    /// If it is not a pod.
+    /// If it is not a pod, or has too many containers.
     pub fn begin(&self, pod: Value, request: impl Into<Arc<Request>>) -> Result<Pass, Rejected> {
         self.admit(RunMode::Serve, pod, request.into())
     }
@@ -189,6 +192,7 @@ impl Chain {
         mut pod: Value,
         request: Arc<Request>,
     ) -> Result<Pass, Rejected> {
+        pass::check_containers(&pod)?;
         let before = stamp::open(&mut pod, &self.digest).map_err(not_a_pod)?;
         Ok(Pass {
             passing: Passing::new(pod),
@@ -337,6 +341,7 @@ fn settle(
         notes,
         denials,
         memory,
+        fuel,
         end,
     } = mutated;
     let refused_writes = transaction.refused_writes();
@@ -371,6 +376,7 @@ fn settle(
         notes,
         denials,
         memory,
+        fuel,
         ..run
     };
     (passed, run)

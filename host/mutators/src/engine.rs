@@ -38,6 +38,8 @@ pub struct EngineOptions {
     pub permits: Option<NonZeroUsize>,
     /// How instances are allocated.
     pub instances: InstanceAllocation,
+    /// Whether each run counts the instructions of its plugin, which makes all calls slower. For tests: unlike time it is always the same.
+    pub counts_fuel: bool,
 }
 
 /// How instances are allocated.
@@ -68,6 +70,7 @@ pub struct Engine {
     permits: Arc<Permits>,
     compiler: Compiler,
     instances: InstanceAllocation,
+    pub(crate) counts_fuel: bool,
 }
 
 impl Engine {
@@ -81,7 +84,9 @@ impl Engine {
             .unwrap_or_else(default_permits)
             .get()
             .min(MAX_PERMITS);
-        let (wasm, instances) = allocate(options.instances, permits)?;
+        let mut config = config();
+        config.consume_fuel(options.counts_fuel);
+        let (wasm, instances) = allocate(config, options.instances, permits)?;
         let (permits, epoch) = (Arc::new(Permits::new(permits)), wasm.weak());
         let tick = move || {
             if let Some(engine) = epoch.upgrade() {
@@ -94,6 +99,7 @@ impl Engine {
             permits,
             compiler: Compiler::default(),
             instances,
+            counts_fuel: options.counts_fuel,
         }))
     }
 
@@ -148,11 +154,12 @@ fn default_permits() -> NonZeroUsize {
 /// Tries to reserve the pool. If that fails, as in a container with limited address space or in an emulator, each instance gets
 /// a mapping of its own.
 fn allocate(
+    config: Config,
     wanted: InstanceAllocation,
     permits: usize,
 ) -> Result<(wasmtime::Engine, InstanceAllocation), EngineError> {
     if wanted == InstanceAllocation::Pooled {
-        let mut config = config();
+        let mut config = config.clone();
         // One more for the call of a trial.
         config.allocation_strategy(pool(permits + 1));
         match wasmtime::Engine::new(&config) {
@@ -162,7 +169,7 @@ fn allocate(
             }
         }
     }
-    let engine = wasmtime::Engine::new(&config())
+    let engine = wasmtime::Engine::new(&config)
         .map_err(|error| EngineError::Configure(format!("{error:#}")))?;
     Ok((engine, InstanceAllocation::OnDemand))
 }

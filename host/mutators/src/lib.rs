@@ -54,7 +54,7 @@ pub use plugin::{
 pub use podloom_pod_path::{Usage, Write};
 pub use proof::{ProofFailure, ProofProblem, SAMPLE_PODS, sample_pods};
 pub use request::Request;
-pub use run::{PluginRun, RunOutcome};
+pub use run::{Note, PluginRun, RunOutcome, Severity};
 pub use sandbox::CallFailure;
 pub use signature::{KeyError, PublicKey, SignatureError, Signers};
 pub use stamp::{CHAIN, MUTATIONS, MutationEntry};

@@ -60,6 +60,10 @@ pub(crate) const CHAIN_PATHS_BYTES: usize = 16 << 20;
 pub(crate) const CHAIN_KEPT_BYTES: usize = 32 << 20;
 pub(crate) const CONFIG_COMPLAINTS: usize = 20;
 
+/// The containers of a pod, of all its lists. An API server takes no object of more than 3 MiB, which is 3 KiB for each of so many, and
+/// no node runs them.
+pub(crate) const CONTAINERS: usize = 1000;
+
 /// The JSON Patch of a pod. Plugins are charged for its operations as they write, so this equals the memory for all writes.
 pub(crate) const PATCH_BYTES: usize = 16 << 20;
 

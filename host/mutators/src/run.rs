@@ -30,14 +30,52 @@ pub struct PluginRun {
     pub refused_reads: usize,
     /// What it read and wrote; none unless that was asked for.
     pub usage: Option<Box<Usage>>,
-    /// Its notes for the user.
-    pub notes: Vec<String>,
+    /// Its notes for the user, the warnings first. If it has more than are kept, the last one counts the others.
+    pub notes: Vec<Note>,
     /// Where a program in its configuration denied the pod, if the plugin says so.
     pub denials: Vec<String>,
     /// How long the call took, including creating and dropping the sandbox; zero if it was not called.
     pub duration: Duration,
     /// Its memory at the end of the call, in bytes; zero if it was not called.
     pub memory: usize,
+    /// How many instructions it executed; none unless the engine counts them.
+    pub fuel: Option<u64>,
+}
+
+/// What a plugin tells the user about a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// How much it matters.
+    pub severity: Severity,
+    /// One line, for people.
+    pub text: String,
+}
+
+/// How much a note matters, the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Somebody should act: the pod violates a rule, or did not get what it asked for.
+    Warning,
+    /// Good to know.
+    Normal,
+}
+
+impl Note {
+    /// Returns a note that somebody should act on.
+    pub fn warning(text: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Warning,
+            text: text.into(),
+        }
+    }
+
+    /// Returns a note that is good to know.
+    pub fn normal(text: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Normal,
+            text: text.into(),
+        }
+    }
 }
 
 /// How a plugin's run on a pod ended.
@@ -104,6 +142,7 @@ impl PluginRun {
             denials: Vec::new(),
             duration: Duration::ZERO,
             memory: 0,
+            fuel: None,
         }
     }
 

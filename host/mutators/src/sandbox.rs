@@ -30,6 +30,7 @@ use crate::limits::{
     CHAIN_KEPT_BYTES, CallLimits, HANDLES, PAYLOAD_BYTES, PREPARED_BYTES, REASON_BYTES, show_bytes,
 };
 use crate::request::{PodFields, Request, RunMode, pod_event};
+use crate::run::Note;
 use crate::text::one_line;
 use crate::until::Until;
 
@@ -115,11 +116,13 @@ pub(crate) struct Sandbox<'a> {
 /// The results of a call of `mutate`; the transaction is still open.
 pub(crate) struct Mutated {
     pub(crate) transaction: Transaction,
-    pub(crate) notes: Vec<String>,
+    pub(crate) notes: Vec<Note>,
     /// Where its own program denied, if it says so.
     pub(crate) denials: Vec<String>,
     /// How much memory the plugin had at the end, in bytes.
     pub(crate) memory: usize,
+    /// How many instructions it executed; none unless the engine counts them.
+    pub(crate) fuel: Option<u64>,
     pub(crate) end: CallResult,
 }
 
@@ -163,11 +166,15 @@ impl Sandbox<'_> {
         let complaints = verdict
             .map(|verdict| verdict.err().unwrap_or_default())
             .map_err(|error| self.failure(&error, store.data()))?;
-        let output = store.into_data().output;
+        let mut output = store.into_data().output;
         Ok(ConfigVerdict {
             complaints,
-            warnings: output.notes,
-            denials: output.denials,
+            denials: std::mem::take(&mut output.denials),
+            warnings: output
+                .into_notes()
+                .into_iter()
+                .map(|note| note.text)
+                .collect(),
         })
     }
 
@@ -225,6 +232,7 @@ impl Sandbox<'_> {
                 notes: Vec::new(),
                 denials: Vec::new(),
                 memory: 0,
+                fuel: None,
                 end: CallResult::Failed(CallFailure::Overdue),
             };
         };
@@ -249,15 +257,21 @@ impl Sandbox<'_> {
                 failure => CallResult::Failed(failure),
             },
         };
-        let guest = store.into_data();
-        let transaction = guest
-            .pod
-            .expect("the store was created with a transaction above, and no import removes it");
+        let fuel = self.engine.counts_fuel.then(|| store.get_fuel());
+        let Guest {
+            pod,
+            limiter,
+            mut output,
+            ..
+        } = store.into_data();
+        let transaction =
+            pod.expect("the store was created with a transaction above, and no import removes it");
         Mutated {
             transaction,
-            notes: guest.output.notes,
-            denials: guest.output.denials,
-            memory: guest.limiter.memory(),
+            denials: std::mem::take(&mut output.denials),
+            notes: output.into_notes(),
+            memory: limiter.memory(),
+            fuel: fuel.and_then(Result::ok).map(|left| u64::MAX - left),
             end,
         }
     }
@@ -284,6 +298,10 @@ impl Sandbox<'_> {
         store.limiter(|guest| &mut guest.limiter);
         store.set_epoch_deadline(ticks(limit));
         store.set_hostcall_fuel(PAYLOAD_BYTES);
+        if self.engine.counts_fuel {
+            // Fails only in an engine that does not count.
+            let _counts = store.set_fuel(u64::MAX);
+        }
         store.set_max_component_handles(HANDLES);
         store
     }

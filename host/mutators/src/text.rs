@@ -69,6 +69,16 @@ pub(crate) fn joined<S: AsRef<str>>(items: &[S], separator: &str) -> String {
     }
 }
 
+/// The first of many messages, of which the last one counts those that are left out.
+pub(crate) fn first(mut messages: Vec<String>, most: usize) -> Vec<String> {
+    let more = messages.len().saturating_sub(most);
+    messages.truncate(most);
+    if more > 0 {
+        messages.push(format!("and {more} more like these"));
+    }
+    messages
+}
+
 /// An error with all that caused it: `cannot open the directory: permission denied`.
 pub(crate) fn with_sources(error: &dyn Error) -> String {
     let causes = iter::successors(Some(error), |&error| error.source());

@@ -9,6 +9,7 @@ use crate::chain::{Chain, Passing};
 use crate::manifest::MANIFEST;
 use crate::plugin::{Plugin, message};
 use crate::proof;
+use crate::text::first;
 use crate::until::Until;
 
 /// How many warnings about one plugin are told.
@@ -51,12 +52,13 @@ impl Chain {
                     messages.push(message);
                 }
             }
-            messages.truncate(MOST);
-            messages.into_iter().map(|message| ChainWarning {
-                plugin: plugin.name.clone(),
-                line: plugin.line,
-                message,
-            })
+            first(messages, MOST)
+                .into_iter()
+                .map(|message| ChainWarning {
+                    plugin: plugin.name.clone(),
+                    line: plugin.line,
+                    message,
+                })
         });
         of_each.collect()
     }

@@ -10,6 +10,8 @@
 
 #[path = "standard_plugins/commute.rs"]
 mod commute;
+#[path = "standard_plugins/linear.rs"]
+mod linear;
 #[path = "standard_plugins/loading.rs"]
 mod loading;
 #[path = "standard_plugins/prepared.rs"]

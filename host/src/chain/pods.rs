@@ -105,7 +105,9 @@ fn check_pod(chain: &Chain, pod: &Value, request: &Arc<Request>) -> Verdict {
         (Ok(once), Ok(again)) if once.pod == again.pod => once,
         (Err(once), Err(again)) if once.cause == again.cause => {
             return match once.cause {
-                RejectionCause::Denied { .. } => Verdict::Denied,
+                RejectionCause::Denied { .. } | RejectionCause::TooManyContainers(_) => {
+                    Verdict::Denied
+                }
                 cause => Verdict::Broken(cause.to_string()),
             };
         }

@@ -196,7 +196,7 @@ fn warnings(runs: &[PluginRun]) -> Vec<(String, String)> {
     });
     let notes = runs.iter().flat_map(|run| {
         let notes = run.notes.iter();
-        notes.map(|note| (run.plugin.clone(), note.clone()))
+        notes.map(|note| (run.plugin.clone(), note.text.clone()))
     });
     ignored.chain(notes).collect()
 }

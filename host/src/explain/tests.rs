@@ -1,4 +1,4 @@
-use podloom_controllers::{Change, PluginOutcome, PluginRun, Write};
+use podloom_controllers::{Change, Note, PluginOutcome, PluginRun, Write};
 use serde_json::{Value, json};
 
 use super::object;
@@ -11,7 +11,7 @@ fn run(plugin: &str, outcome: PluginOutcome, writes: Vec<Write>, notes: &[&str])
         writes,
         refused_writes: 0,
         refused_reads: 0,
-        notes: notes.iter().map(|note| (*note).to_owned()).collect(),
+        notes: notes.iter().copied().map(Note::normal).collect(),
     }
 }
 

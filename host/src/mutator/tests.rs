@@ -4,7 +4,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant, SystemTime};
 
 use podloom_controllers::{
-    Change, PluginOutcome, PluginRun, PodMutator, PodRejection, PodRequest, Write,
+    Change, Note, PluginOutcome, PluginRun, PodMutator, PodRejection, PodRequest, Write,
 };
 use podloom_mutators::{
     CallFailure, FailedReload, LoadError, Rejected, RejectionCause, Request, Serving,
@@ -93,7 +93,7 @@ async fn mutate(mutator: &ChainMutator) -> Result<(Value, Value, Option<String>)
     assert_eq!(unasked.patch, None);
     let mutated = mutate(true).await.map_err(|rejected| rejected.rejection)?;
     assert_eq!(mutated.pod, unasked.pod);
-    assert!(mutated.runs.is_empty() && mutated.notes().is_empty());
+    assert!(mutated.runs.is_empty());
     let patch = serde_json::from_str(&mutated.patch.unwrap()).unwrap();
     Ok((mutated.pod, patch, mutated.chain))
 }
@@ -149,10 +149,11 @@ fn run(plugin: &str, outcome: podloom_mutators::RunOutcome) -> podloom_mutators:
         reads: 5,
         refused_reads: 2,
         usage: None,
-        notes: vec!["a note".to_owned()],
+        notes: vec![podloom_mutators::Note::warning("a note")],
         denials: Vec::new(),
         duration: Duration::ZERO,
         memory: 0,
+        fuel: None,
     }
 }
 
@@ -177,7 +178,7 @@ fn a_rejected_pod_has_the_runs_too() {
         writes: Vec::new(),
         refused_writes: 1,
         refused_reads: 2,
-        notes: vec!["a note".to_owned()],
+        notes: vec![Note::warning("a note")],
     };
     let rejected = rejected_pod(rejected, Values::Hidden);
     assert_eq!(

@@ -165,7 +165,7 @@ fn weight_of(result: &Result<MutatedPod, RejectedPod>) -> usize {
     };
     let texts = runs.iter().flat_map(|run| {
         let paths = run.writes.iter().map(|write| write.path.len());
-        paths.chain(run.notes.iter().map(String::len))
+        paths.chain(run.notes.iter().map(|note| note.text.len()))
     });
     pod + texts.map(|text| text + NODE).sum::<usize>()
 }

@@ -54,7 +54,10 @@ fn plugin(run: &PluginRun) -> Value {
         ("writes", Some(run.writes.iter().map(write).collect())),
         ("deniedWrites", Some(json!(run.refused_writes))),
         ("deniedReads", Some(json!(run.refused_reads))),
-        ("notes", Some(json!(run.notes))),
+        (
+            "notes",
+            Some(run.notes.iter().map(|note| json!(note.text)).collect()),
+        ),
     ])
 }
 

@@ -97,6 +97,7 @@ impl CandidateChain {
         let options = EngineOptions {
             permits: Some(NonZeroUsize::MIN),
             instances: InstanceAllocation::Pooled,
+            ..EngineOptions::default()
         };
         let engine = Engine::new(&options).context("cannot start its WebAssembly engine")?;
         let serves = beside.engine.as_ref().map(|_| Arc::clone(&beside.slot));

@@ -158,6 +158,7 @@ fn engine() -> Result<Arc<Engine>> {
         // Whoever calls the chain has a turn, so no call waits for a permit.
         permits: NonZeroUsize::new(turns().turns),
         instances: InstanceAllocation::Pooled,
+        ..EngineOptions::default()
     };
     Engine::new(&options).context("cannot start the WebAssembly engine")
 }

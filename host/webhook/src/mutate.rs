@@ -7,8 +7,7 @@ use std::time::Instant;
 use futures::future::BoxFuture;
 use podloom_api::names;
 use podloom_controllers::{
-    MutatedPod, NamespaceMetadata, PluginOutcome, PluginRun, PodMutator, PodRejection, PodRequest,
-    RejectedPod,
+    MutatedPod, NamespaceMetadata, PodMutator, PodRejection, PodRequest, RejectedPod, remarks,
 };
 use serde_json::Value;
 use tokio::time::timeout_at;
@@ -209,7 +208,7 @@ impl Who {
 }
 
 fn admitted(mutated: MutatedPod, who: &Who) -> (Answer, Outcome) {
-    let warnings = warnings(&mutated.runs);
+    let warnings = remarks(&mutated.runs);
     let patch = mutated.patch.filter(|patch| patch != EMPTY_PATCH);
     tracing::debug!(
         namespace = who.tenant.1,
@@ -227,22 +226,6 @@ fn admitted(mutated: MutatedPod, who: &Who) -> (Answer, Outcome) {
         ..Answer::admitted()
     };
     (answer, outcome)
-}
-
-/// Failures that were ignored, then the plugins' notes: of many, the first are shown.
-fn warnings(runs: &[PluginRun]) -> Vec<String> {
-    let ignored = runs.iter().filter_map(|run| match &run.outcome {
-        PluginOutcome::Ignored(failure) => Some(format!(
-            "plugin {} failed and was ignored: {failure}",
-            run.plugin
-        )),
-        _ => None,
-    });
-    let notes = runs.iter().flat_map(|run| {
-        let notes = run.notes.iter();
-        notes.map(|note| format!("{}: {note}", run.plugin))
-    });
-    ignored.chain(notes).collect()
 }
 
 /// If a plugin denied the pod or failed, that is the answer: the plugin's own failurePolicy said so. If no plugin ran, nothing is
@@ -278,7 +261,7 @@ fn rejection(
         }
     };
     let answer = Answer {
-        warnings: warnings(&runs),
+        warnings: remarks(&runs),
         ..answer
     };
     Ok((answer, outcome))

@@ -14,7 +14,7 @@ use serde_json::Value;
 const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";
 
-/// How many warnings one answer has at most.
+/// How many warnings one answer has at most. The API server shows at most 4096 characters of all webhooks' warnings.
 const WARNINGS: usize = 16;
 /// How many bytes one warning has at most. The API server cuts longer ones at 256 characters if there are many.
 const WARNING_BYTES: usize = 256;
@@ -219,7 +219,6 @@ impl Answer {
 
     /// Returns the body of the answer to the review with this ID.
     pub(crate) fn body(&self, uid: &str) -> Result<Vec<u8>, serde_json::Error> {
-        let warnings = self.warnings.iter().take(WARNINGS);
         let message = self.denial.as_ref().map(|denial| Status {
             code: denial.code,
             reason: denial.reason,
@@ -234,9 +233,7 @@ impl Answer {
                 status: message,
                 patch_type: self.patch.as_ref().map(|_| "JSONPatch"),
                 patch: self.patch.as_ref().map(|patch| STANDARD.encode(patch)),
-                warnings: warnings
-                    .map(|warning| one_line(&shorten(warning, WARNING_BYTES)))
-                    .collect(),
+                warnings: shown(&self.warnings),
             },
         })
     }
@@ -270,6 +267,21 @@ struct Status {
     code: u16,
     reason: &'static str,
     message: String,
+}
+
+/// As many warnings as an answer has, from the first. Of more, the last one counts those that are left out.
+fn shown(warnings: &[String]) -> Vec<String> {
+    let most = match warnings.len() {
+        0..=WARNINGS => WARNINGS,
+        _ => WARNINGS - 1,
+    };
+    let first = warnings.iter().take(most);
+    let first = first.map(|warning| one_line(&shorten(warning, WARNING_BYTES)));
+    let left_out = match warnings.len().saturating_sub(most) {
+        0 => None,
+        count => Some(format!("{count} more warnings are not shown")),
+    };
+    first.chain(left_out).collect()
 }
 
 /// Cuts a text at a character, so that it has at most so many bytes with the dots that show the cut.

@@ -21,7 +21,7 @@ use crate::engine::plan::later;
 use crate::engine::read::{read_all, read_object};
 use crate::engine::readable::Answered;
 use crate::engine::write::{Deletion, MetadataPatch};
-use crate::mutator::{PodRejection, PodRequest};
+use crate::mutator::{PodRejection, PodRequest, remarks};
 
 const CREATE_POD: Attempt = Attempt::new("CreatePod", "create pod");
 const DELETE_POD: Attempt = Attempt::new("DeletePod", "delete pod");
@@ -147,7 +147,7 @@ impl BrowserKind {
         let stored = target.create::<SeenPod>(&mutated.pod, CREATE_POD).await?;
         Ok(match stored {
             Stored::Object(created) => {
-                ActionOutcome::PodCreated(Arc::from(created), mutated.notes())
+                ActionOutcome::PodCreated(Arc::from(created), remarks(&mutated.runs))
             }
             Stored::Exists => match self.read_pod(ctx, world).await? {
                 Some(found) => ActionOutcome::PodExists(found),

@@ -11,7 +11,7 @@ use super::cause::Cause;
 use super::pod::SeenPod;
 use crate::engine::readable::Readable;
 use crate::engine::write::MetadataPatch;
-use crate::mutator::{Note, PodRejection};
+use crate::mutator::PodRejection;
 
 /// One action for a Browser.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -105,8 +105,8 @@ pub(crate) enum ActionOutcome {
         pod: Option<Arc<SeenPod>>,
         configs: Option<Vec<Arc<Readable<BrowserConfigObject>>>>,
     },
-    /// This pod was created; the notes are the plugins'.
-    PodCreated(Arc<SeenPod>, Vec<Note>),
+    /// This pod was created, with these remarks of the plugins.
+    PodCreated(Arc<SeenPod>, Vec<String>),
     /// This pod of the same name already exists.
     PodExists(Arc<SeenPod>),
     /// The pod was rejected.

@@ -23,7 +23,7 @@ use crate::engine::kind::{Context, Done, Kind, Remains, Source, Traits};
 use crate::engine::namespaces::Namespaces;
 use crate::engine::plan::Plan;
 use crate::engine::readable::Readable;
-use crate::mutator::{Note, PodMutator};
+use crate::mutator::PodMutator;
 use crate::traces::TRACES;
 
 /// How many versions a plan may search without a thread of its own: it takes a millisecond or two.
@@ -109,7 +109,7 @@ impl Kind for BrowserKind {
                 dropped: Some(sentence),
                 ..
             } => return warn_of_labels(done, sentence),
-            ActionOutcome::PodCreated(_, notes) => with_notes(notices, notes),
+            ActionOutcome::PodCreated(_, remarks) => with_remarks(notices, remarks),
             _ => notices,
         };
         if let Some(milestone) = Milestone::of(done.world, done.action, done.outcome) {
@@ -249,14 +249,10 @@ fn warn_of_labels(done: &Done<'_, BrowserKind>, sentence: &str) -> Vec<Notice> {
     vec![Notice::warning(names::reason::METADATA_REFUSED, note)]
 }
 
-/// Appends the plugins' notes about a pod that was created.
-fn with_notes(notices: Vec<Notice>, notes: &[Note]) -> Vec<Notice> {
-    let notes: Vec<String> = notes
-        .iter()
-        .map(|note| format!("{}: {}", note.plugin, note.text))
-        .collect();
+/// Appends the plugins' remarks about a pod that was created.
+fn with_remarks(notices: Vec<Notice>, remarks: &[String]) -> Vec<Notice> {
     let with = |notice: Notice| Notice {
-        note: appended(notice.note, &notes),
+        note: appended(notice.note, remarks),
         ..notice
     };
     notices.into_iter().map(with).collect()

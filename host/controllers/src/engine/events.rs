@@ -209,10 +209,17 @@ async fn publish(recorder: &Recorder, about: &ObjectReference, event: Event) -> 
     }
 }
 
-/// Cuts a note to what the API server accepts, between two characters.
-fn cut(mut note: String) -> String {
-    note.truncate(note.floor_char_boundary(NOTE_MAX));
-    note
+/// Cuts a note to what the API server accepts, between two characters. Our lists have `; ` between their sentences: those that are cut
+/// are counted.
+fn cut(note: String) -> String {
+    if note.len() <= NOTE_MAX {
+        return note;
+    }
+    let (kept, rest) = note.split_at(note.floor_char_boundary(NOTE_MAX - MORE_MAX));
+    match rest.matches("; ").count() {
+        0 => format!("{kept}…"),
+        more => format!("{kept}… and {more} more"),
+    }
 }
 
 /// Appends sentences to a note as far as they fit, then how many are left out.

@@ -3,8 +3,8 @@
 use std::error::Error;
 use std::fmt::Debug;
 use std::hash::Hash;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -105,7 +105,11 @@ where
     /// Returns whether there may be objects that nobody sees for now: they were known once, or may not be read for a few minutes yet.
     /// A role binding that is only being replaced is back by then.
     pub fn may_be_hidden(&self) -> bool {
-        self.was_known() || self.refused.get().is_none_or(|since| since.elapsed() < SETTLED)
+        self.was_known()
+            || self
+                .refused
+                .get()
+                .is_none_or(|since| since.elapsed() < SETTLED)
     }
 
     /// Returns the objects that are known: none before the first list and while they may not be read. It is ready as soon as either is

@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::{Change, MutatedPod, PluginOutcome, PluginRun, PodRejection, RejectedPod, Write};
+use super::{Change, MutatedPod, Note, PluginOutcome, PluginRun, PodRejection, RejectedPod, Write};
 
 /// What is logged by mistake must not be a secret.
 #[test]
@@ -18,7 +18,7 @@ fn values_are_not_shown() {
         }],
         refused_writes: 0,
         refused_reads: 0,
-        notes: vec!["hunter3".to_owned()],
+        notes: vec![Note::normal("hunter3")],
     };
     let write = format!("{:?}", run.writes);
     let mutated = MutatedPod {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use podloom_pod_path::Trace;
 use serde_json::Value;
 
-use super::{Mutation, Rejected};
+use super::{Mutation, Rejected, RejectionCause};
+use crate::limits::CONTAINERS;
 use crate::request::{Request, RunMode};
 use crate::run::PluginRun;
 use crate::stamp::MutationEntry;
@@ -64,4 +65,18 @@ pub enum Progress {
     Ended(Result<Mutation, Rejected>),
     /// A plugin was interrupted. It left no trace in the pod, which can go on with that plugin.
     Paused(Pass),
+}
+
+/// Refuses a pod before any work is done for it that grows with its containers.
+pub(super) fn check_containers(pod: &Value) -> Result<(), Rejected> {
+    let lists = ["initContainers", "containers", "ephemeralContainers"];
+    let list = |list: &str| pod.get("spec")?.get(list)?.as_array();
+    let count = lists.into_iter().filter_map(list).map(Vec::len).sum();
+    match count {
+        0..=CONTAINERS => Ok(()),
+        count => Err(Rejected {
+            cause: RejectionCause::TooManyContainers(count),
+            runs: Vec::new(),
+        }),
+    }
 }

@@ -13,6 +13,7 @@ fn an_engine_can_do_without_a_pool() {
     let options = EngineOptions {
         instances: InstanceAllocation::OnDemand,
         permits: NonZeroUsize::new(1),
+        ..EngineOptions::default()
     };
     assert_eq!(
         Engine::new(&options).expect("an engine").instances(),
@@ -128,7 +129,7 @@ fn the_clock_ticks_only_while_a_call_runs() {
 fn the_clock_ends_with_its_engine() {
     let engine = Engine::new(&EngineOptions {
         instances: InstanceAllocation::OnDemand,
-        permits: None,
+        ..EngineOptions::default()
     })
     .expect("an engine");
     let (wasm, permits) = (engine.wasm.weak(), Arc::downgrade(&engine.permits));

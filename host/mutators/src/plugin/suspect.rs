@@ -8,8 +8,8 @@ use crate::text::one_line;
 
 /// How many bytes of a message are shown.
 const WORDS: usize = 500;
-/// How many messages about one plugin are kept.
-const MOST: usize = 20;
+/// How many messages about one plugin are kept. Fewer are shown, and the others counted.
+const MOST: usize = 1000;
 
 /// The probable mistakes; `granted` are the unknown fields in what the manifest grants.
 pub(super) fn mistakes(

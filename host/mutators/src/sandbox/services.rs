@@ -8,6 +8,7 @@ use podloom_pod_path::{AccessError, EditError, Transaction};
 use super::usage::LogLine;
 use super::{CallFailure, Guest};
 use crate::request::{Request, pod_event};
+use crate::run::Severity;
 
 /// The target of log lines that plugins write.
 const LOG_TARGET: &str = "podloom::plugin";
@@ -56,7 +57,11 @@ impl Guest {
     }
 
     pub(super) fn note(&mut self, message: &str) {
-        self.output.note(message);
+        self.output.note(Severity::Normal, message);
+    }
+
+    pub(super) fn warn(&mut self, message: &str) {
+        self.output.note(Severity::Warning, message);
     }
 
     pub(super) fn get(&mut self, path: &str) -> AccessResult<Option<String>> {

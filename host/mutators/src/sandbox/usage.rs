@@ -5,6 +5,7 @@ use wasmtime::ResourceLimiter;
 use super::CallFailure;
 use crate::engine::{CORE_INSTANCES, TABLE_ELEMENTS};
 use crate::limits::{LOG_LINE_BYTES, LOG_LINES, NOTE_BYTES, NOTES};
+use crate::run::{Note, Severity};
 use crate::text::one_line;
 
 /// Limits the memory of one call: all memories of the plugin together.
@@ -87,11 +88,19 @@ impl ResourceLimiter for GuestLimiter {
 #[derive(Default)]
 pub(super) struct GuestOutput {
     lines: usize,
-    pub(super) notes: Vec<String>,
+    warnings: Said,
+    notes: Said,
     /// The lines that name a place where its program denies.
     pub(super) denials: Vec<String>,
     /// The last line that it logged as an error.
     pub(super) last_error: Option<String>,
+}
+
+/// The first notes of a severity. Of each as many are kept as are shown of both, so that the last warning comes before the first note.
+#[derive(Default)]
+struct Said {
+    first: Vec<String>,
+    further: usize,
 }
 
 /// What to do with a log line.
@@ -112,11 +121,44 @@ impl GuestOutput {
         }
     }
 
-    pub(super) fn note(&mut self, message: &str) {
-        match self.notes.len() {
-            0..NOTES => self.notes.push(one_line(message, NOTE_BYTES)),
-            NOTES => self.notes.push("further notes were dropped".to_owned()),
-            _ => {}
+    pub(super) fn note(&mut self, severity: Severity, message: &str) {
+        let said = match severity {
+            Severity::Warning => &mut self.warnings,
+            Severity::Normal => &mut self.notes,
+        };
+        match said.first.len() {
+            0..NOTES => said.first.push(one_line(message, NOTE_BYTES)),
+            _ => said.further = said.further.saturating_add(1),
         }
+    }
+
+    /// The warnings, then the notes, as many as are shown, and how many are not.
+    pub(super) fn into_notes(self) -> Vec<Note> {
+        let Self {
+            warnings, notes, ..
+        } = self;
+        let room = NOTES.saturating_sub(warnings.first.len());
+        let cut = notes.first.len().saturating_sub(room);
+        let not_shown = not_shown(warnings.further, notes.further.saturating_add(cut));
+        let warnings = warnings.first.into_iter().map(Note::warning);
+        let notes = notes.first.into_iter().take(room).map(Note::normal);
+        warnings.chain(notes).chain(not_shown).collect()
+    }
+}
+
+/// The note that counts those that are not shown.
+fn not_shown(warnings: usize, notes: usize) -> Option<Note> {
+    let count = |count: usize, word: &str| match count {
+        0 => None,
+        1 => Some(format!("1 more {word}")),
+        count => Some(format!("{count} more {word}s")),
+    };
+    let counts = [count(warnings, "warning"), count(notes, "note")];
+    let counts: Vec<String> = counts.into_iter().flatten().collect();
+    let text = format!("not shown: {}", counts.join(" and "));
+    match (warnings, notes) {
+        (0, 0) => None,
+        (0, _) => Some(Note::normal(text)),
+        _ => Some(Note::warning(text)),
     }
 }

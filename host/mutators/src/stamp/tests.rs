@@ -47,6 +47,7 @@ fn run(plugin: &str, outcome: RunOutcome, writes: usize) -> PluginRun {
         denials: Vec::new(),
         duration: Duration::ZERO,
         memory: 0,
+        fuel: None,
     }
 }
 

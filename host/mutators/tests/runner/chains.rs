@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use podloom_mutators::{Bundle, Chain, Dimension, Form, PluginMetrics, RunOutcome, inspect};
+use podloom_mutators::{Bundle, Chain, Dimension, Form, Note, PluginMetrics, RunOutcome, inspect};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ fn each_plugin_works_on_the_result_of_those_before_it() {
     let tolerant = &mutation.runs[2];
     assert_eq!(
         (tolerant.refused_writes, tolerant.notes.as_slice()),
-        (1, ["could not choose the node".to_owned()].as_slice())
+        (1, [Note::normal("could not choose the node")].as_slice())
     );
 }
 
@@ -88,7 +88,7 @@ fn a_rejection_has_the_runs_until_then() {
         ]
     );
     assert_eq!(good.writes[0].path, "/metadata/labels/fixture");
-    assert_eq!(tolerant.notes, ["could not choose the node"]);
+    assert_eq!(tolerant.notes, [Note::normal("could not choose the node")]);
     assert!(deny.writes.is_empty() && deny.memory > 0 && deny.duration > Duration::ZERO);
 
     let chain = chain_of(&[("good", ""), ("write-then-trap", "")]);

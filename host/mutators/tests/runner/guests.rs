@@ -206,7 +206,7 @@ fn a_view_shows_the_same_whether_or_not_its_fields_are_kept() {
         let first = notes(chain);
         let app = r#"{"metadata":{"labels":{"app":"web"}}}"#;
         assert_eq!(
-            (first.len(), first[4].as_str(), first[5].as_str()),
+            (first.len(), first[4].text.as_str(), first[5].text.as_str()),
             (8, r#"{"metadata":{"labels":{}}}"#, app)
         );
         for _ in 0..3 {

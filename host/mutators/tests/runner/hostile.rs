@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use podloom_mutators::{
-    CallFailure, Chain, PluginRun, Progress, RejectionCause, Request, RunOutcome,
+    CallFailure, Chain, Note, PluginRun, Progress, RejectionCause, Request, RunOutcome,
 };
 
 use crate::support::{
@@ -499,8 +499,27 @@ fn a_flood_of_notes_is_cut() {
     let notes = &mutation.runs[0].notes;
     assert_eq!(notes.len(), 33);
     assert_eq!(
-        notes.last().map(String::as_str),
-        Some("further notes were dropped")
+        notes.last(),
+        Some(&Note::normal("not shown: 19968 more notes"))
     );
     check_host_is_unharmed();
+}
+
+/// A warning that comes last is shown first, and takes the place of a note.
+#[test]
+fn a_flood_of_notes_hides_no_warning() {
+    for chain in [
+        chain_of(&[("warns-last", "")]),
+        chain_of_components(&[("warns-last", "")]),
+    ] {
+        let mutation = mutate(&chain).expect("a success");
+        let notes = &mutation.runs[0].notes;
+        assert_eq!(notes[0], Note::warning("privileged"));
+        assert_eq!(notes[1], Note::normal("a detail"));
+        assert_eq!(notes.len(), 33);
+        assert_eq!(
+            notes.last(),
+            Some(&Note::normal("not shown: 69 more notes"))
+        );
+    }
 }

@@ -1,6 +1,6 @@
 //! The plugin `script` in the sandbox: what its programs do, and that none of them does more.
 
-use podloom_mutators::{RejectionCause, Request};
+use podloom_mutators::{Note, RejectionCause, Request};
 use serde_json::{Value, json};
 
 use super::{bundle, load, pod, request, try_load, unstamped};
@@ -33,7 +33,7 @@ fn a_policy_of_a_few_lines_changes_notes_and_denies() {
     let mutation = super::mutate(&chain, latest.clone());
     assert_eq!(
         mutation.runs[0].notes,
-        ["browser has no fixed version".to_owned()]
+        [Note::normal("browser has no fixed version")]
     );
     latest["metadata"]["labels"]["team"] = json!("web");
     assert_eq!(unstamped(mutation.pod), latest);
@@ -59,7 +59,7 @@ fn a_program_gets_what_the_chain_grants_and_no_more() {
         r#"try { pod.set(path("/spec", "nodeName"), "a"); } catch (error) { note(error); }"#;
     let mutation = super::mutate(&load(&bundle, &[script(computed)]), pod());
     assert_eq!(unstamped(mutation.pod), pod());
-    let note = &mutation.runs[0].notes[0];
+    let note = &mutation.runs[0].notes[0].text;
     assert!(note.contains("/spec/nodeName"), "{note}");
 }
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use podloom_controllers::{
-    Change as Values, MutatedPod, PluginOutcome, PluginRun, PodRejection, RejectedPod, Write,
+    Change as Values, MutatedPod, Note, PluginOutcome, PluginRun, PodRejection, RejectedPod, Write,
 };
 use podloom_pod_path::{Access, Transaction};
 use serde::Deserialize;
@@ -79,7 +79,7 @@ impl Plugin {
             writes: writes.collect(),
             refused_writes: 0,
             refused_reads: 0,
-            notes: self.notes.clone(),
+            notes: self.notes.iter().map(Note::normal).collect(),
         };
         (pod, run)
     }

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use podloom_controllers::{
-    MutatedPod, PluginOutcome, PluginRun, PodRejection, PodRequest, RejectedPod, Write,
+    MutatedPod, Note, PluginOutcome, PluginRun, PodRejection, PodRequest, RejectedPod, Write,
 };
 
 use super::{PATHS_BYTES, PODS, Passing, RecentPod, RecentPods};
@@ -18,7 +18,7 @@ fn run(plugin: &str, outcome: PluginOutcome, paths: &[String]) -> PluginRun {
         writes: paths.iter().map(write).collect(),
         refused_writes: 2,
         refused_reads: 0,
-        notes: vec!["hunter2".to_owned()],
+        notes: vec![Note::normal("hunter2")],
     }
 }
 

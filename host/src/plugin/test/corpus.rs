@@ -39,7 +39,9 @@ pub(super) fn try_all(
                 let found = plugins.flat_map(|plugin| trial.violations(plugin, &subject));
                 tally.errors.extend(found.map(broken));
             }
-            Err(RejectionCause::Denied { .. }) => tally.denied += 1,
+            Err(RejectionCause::Denied { .. } | RejectionCause::TooManyContainers(_)) => {
+                tally.denied += 1;
+            }
             Err(cause) => tally.errors.push(broken(cause.to_string())),
         }
     }

@@ -128,7 +128,10 @@ async fn an_optional_right_that_goes_and_comes_back_is_noticed_both_times() {
     let missing = |watched: &Watched| {
         let lacks = watched.state.lacks.borrow();
         assert_eq!(watched.state.lacking.get(), i64::from(!lacks.is_empty()));
-        lacks.iter().map(|lack| lack.reason.clone()).collect::<Vec<_>>()
+        lacks
+            .iter()
+            .map(|lack| lack.reason.clone())
+            .collect::<Vec<_>>()
     };
     assert!(missing(&watched).is_empty());
     for _ in 0..2 {

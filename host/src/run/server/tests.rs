@@ -145,6 +145,7 @@ fn empty_chain() -> Arc<Chain> {
     let options = EngineOptions {
         permits: None,
         instances: InstanceAllocation::OnDemand,
+        ..EngineOptions::default()
     };
     let engine = Engine::new(&options).expect("an engine");
     let bundle = Bundle::read(directory.path()).expect("a bundle");

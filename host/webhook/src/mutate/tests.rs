@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use podloom_controllers::{
-    MutatedPod, NamespaceMetadata, PluginOutcome, PluginRun, PodMutator, PodRejection, PodRequest,
-    RejectedPod,
+    MutatedPod, NamespaceMetadata, Note, PluginOutcome, PluginRun, PodMutator, PodRejection,
+    PodRequest, RejectedPod,
 };
 use podloom_turns::Limits;
 use prometheus_client::registry::Registry;
@@ -80,7 +80,7 @@ fn run(outcome: PluginOutcome, notes: &[&str]) -> PluginRun {
         writes: Vec::new(),
         refused_writes: 0,
         refused_reads: 0,
-        notes: notes.iter().map(|&note| note.to_owned()).collect(),
+        notes: notes.iter().copied().map(Note::normal).collect(),
     }
 }
 
@@ -254,6 +254,19 @@ async fn notes_and_ignored_failures_are_warnings() {
         "sidecar: the user's container proxy stays",
     ];
     assert_eq!(answer.warnings, expected);
+}
+
+#[tokio::test]
+async fn what_somebody_should_act_on_comes_first() {
+    let mut last = run(PluginOutcome::Unchanged, &["a detail"]);
+    last.notes.insert(0, Note::warning("privileged"));
+    let runs = vec![run(PluginOutcome::Mutated, &["kept"; 20]), last];
+    let (answer, _) = ask(review(&json!({}), &json!({})), Ok((None, runs)))
+        .await
+        .answer
+        .expect("an answer");
+    assert_eq!(answer.warnings[0], "sidecar: privileged");
+    assert_eq!(answer.warnings.len(), 22);
 }
 
 #[tokio::test]

@@ -97,13 +97,28 @@ fn warnings_are_few_short_and_without_line_breaks() {
         .as_array()
         .expect("there are warnings");
     assert_eq!(warnings.len(), WARNINGS);
-    for warning in warnings.iter().filter_map(Value::as_str) {
+    let (last, shown) = warnings.split_last().expect("there are warnings");
+    assert_eq!(last, "85 more warnings are not shown");
+    for warning in shown.iter().filter_map(Value::as_str) {
         assert!(
             warning.len() <= WARNING_BYTES && warning.starts_with("a b "),
             "{warning}"
         );
         assert!(!warning.contains(char::is_control));
     }
+}
+
+#[test]
+fn as_many_warnings_as_fit_are_shown_without_a_count() {
+    let answer = Answer {
+        warnings: vec!["a".to_owned(); WARNINGS],
+        ..Answer::admitted()
+    };
+    let body = answered(&answer);
+    assert_eq!(
+        body["response"]["warnings"],
+        serde_json::json!(answer.warnings)
+    );
 }
 
 #[test]

@@ -15,10 +15,22 @@ use super::{APPENDED_MAX, Events, LANES, NOTE_MAX, Notice, QUEUE, SendMetrics, a
 #[test]
 fn a_long_note_is_cut_between_characters() {
     assert_eq!(cut("short".to_owned()), "short");
-    let note = cut("é".repeat(NOTE_MAX));
-    assert_eq!(note.len(), NOTE_MAX);
-    let note = cut(format!("x{}", "é".repeat(NOTE_MAX)));
-    assert_eq!(note.len(), NOTE_MAX - 1);
+    for start in ["", "x"] {
+        let note = cut(format!("{start}{}", "é".repeat(NOTE_MAX)));
+        assert!(note.len() <= NOTE_MAX && note.ends_with("é…"), "{note}");
+    }
+}
+
+#[test]
+fn sentences_that_a_long_note_has_no_room_for_are_counted() {
+    let reasons = vec!["hostPID must not be true: remove it"; 40].join("; ");
+    let note = cut(format!("MutationDenied: {reasons}"));
+    assert!(note.len() <= NOTE_MAX, "{}", note.len());
+    let shown = note.matches("; ").count();
+    assert!(
+        note.ends_with(&format!("… and {} more", 39 - shown)),
+        "{note}"
+    );
 }
 
 fn appended_to(note: &str, sentences: &[&str]) -> String {

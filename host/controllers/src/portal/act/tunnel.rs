@@ -19,7 +19,7 @@ use crate::engine::answer::{Deleted, Patched, Stored};
 use crate::engine::error::{Attempt, Error};
 use crate::engine::kind::{Context, Kind};
 use crate::engine::write::{Deletion, Target};
-use crate::mutator::{PodRejection, PodRequest};
+use crate::mutator::{PodRejection, PodRequest, remarks};
 
 const READ: Attempt = Attempt::new("ReadDeployment", "read Deployment");
 const ADOPT: Attempt = Attempt::new("AdoptDeployment", "adopt Deployment");
@@ -85,15 +85,11 @@ impl ExposeKind {
             Ok(mutated) => mutated,
             Err(rejected) => return refused(problem(rejected.rejection)),
         };
-        let notes = mutated.notes();
         match finish(&tunnel, &mutated) {
             Ok(finished) => ActionOutcome::Rendered(Box::new(Rendered {
                 input: tunnel.input_hash,
                 finished,
-                notes: notes
-                    .iter()
-                    .map(|note| format!("{}: {}", note.plugin, note.text))
-                    .collect(),
+                notes: remarks(&mutated.runs),
             })),
             Err(problem) => refused(Problem::ResultInvalid(problem.to_string())),
         }

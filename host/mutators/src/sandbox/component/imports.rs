@@ -27,6 +27,11 @@ impl host::Host for Guest {
         Ok(())
     }
 
+    fn warn(&mut self, message: String) -> wasmtime::Result<()> {
+        self.warn(&message);
+        Ok(())
+    }
+
     fn config(&mut self) -> wasmtime::Result<String> {
         Ok(self.settings.config.clone())
     }

@@ -31,6 +31,7 @@ pub(super) fn offer(
     match (interface, name) {
         ("host", "log") => linker.func_wrap(module, name, log),
         ("host", "note") => linker.func_wrap(module, name, note),
+        ("host", "warn") => linker.func_wrap(module, name, warn),
         ("host", "config") => linker.func_wrap(module, name, config),
         ("request", "kind") => linker.func_wrap(module, name, kind),
         ("request", "name") => linker.func_wrap(module, name, self::name),
@@ -137,6 +138,12 @@ fn log(mut caller: Caller<'_, Guest>, level: u32, text: u32, length: u32) -> Imp
 fn note(mut caller: Caller<'_, Guest>, text: u32, length: u32) -> ImportResult {
     let (mut reader, guest) = lift(&mut caller)?;
     guest.note(reader.string((text, length))?);
+    Ok(())
+}
+
+fn warn(mut caller: Caller<'_, Guest>, text: u32, length: u32) -> ImportResult {
+    let (mut reader, guest) = lift(&mut caller)?;
+    guest.warn(reader.string((text, length))?);
     Ok(())
 }
 
