@@ -1,6 +1,6 @@
 //! What goes beyond the standards: defaults to fill in, and reports.
 
-use podloom_plugin_sdk::note;
+use podloom_plugin_sdk::{Findings, note, path, warn};
 
 use crate::config::{Config, NamedAccounts, Report};
 use crate::exempt::service_account;
@@ -25,8 +25,15 @@ pub(crate) fn fill(policy: &Policy, view: &View, plan: &mut Plan) {
     {
         plan.fill(&view.context, "fsGroup", group);
     }
-    if config.enable_service_links.is_some() && spec.enable_service_links.is_none() {
-        plan.set("/spec/enableServiceLinks", false);
+    if config.enable_service_links.is_some() && spec.enable_service_links != Some(false) {
+        let path = "/spec/enableServiceLinks";
+        // In a review, true is what the API server has set in every pod that does not say.
+        if spec.enable_service_links.is_some() && spec.scheduler_name.is_none() {
+            warn(&format!(
+                "{path}: true is overwritten, since in a cluster it cannot be told from the API server's default: exempt the pod to keep it"
+            ));
+        }
+        plan.set(path, false);
     }
     if config.automount_service_account_token.is_some()
         && spec.automount_service_account_token.is_none()
@@ -44,17 +51,22 @@ pub(crate) fn fill(policy: &Policy, view: &View, plan: &mut Plan) {
 fn keep_token_out(config: &Config, view: &View, plan: &mut Plan) {
     let path = "/spec/automountServiceAccountToken";
     let mut volumes = view.spec.volumes.iter();
-    // In a review the API server has mounted the token before, in every pod. It is too late to keep it out, and a note would come
-    // with every pod.
-    if volumes.any(|volume| volume.text("name").starts_with(TOKEN_VOLUME)) {
-        return;
-    }
+    // In a review the API server has mounted the token before, in every pod, so it is too late to keep it out.
+    let is_mounted = volumes.any(|volume| volume.text("name").starts_with(TOKEN_VOLUME));
     let account = service_account(view);
-    if mounts_token(view) {
+    let may_keep = account != DEFAULT_ACCOUNT && config.named_accounts != Some(NamedAccounts::Deny);
+    if is_mounted {
+        // A pod that names its account has what it is meant to have.
+        if !may_keep {
+            note(&format!(
+                "{path}: the API server has mounted the token already: set it to false at the service account {account}, or in the pod"
+            ));
+        }
+    } else if mounts_token(view) {
         note(&format!(
             "{path}: left as it is, since the pod mounts a token itself"
         ));
-    } else if account != DEFAULT_ACCOUNT && config.named_accounts != Some(NamedAccounts::Deny) {
+    } else if may_keep {
         note(&format!(
             "{path}: left as it is, since the pod names the service account {account}: set it to false if the pod does not use the Kubernetes API"
         ));
@@ -74,10 +86,14 @@ fn mounts_token(view: &View) -> bool {
 
 /// Notes what is asked for.
 pub(crate) fn report(policy: &Policy, view: &View) {
+    let mut found = Findings::default();
     for report in &policy.config.report {
         match report {
             Report::HostUsers if view.spec.host_users != Some(false) => {
-                note("/spec/hostUsers: not false, so root in a container is root on the node");
+                found.add(
+                    "/spec/hostUsers",
+                    "not false, so root in a container is root on the node",
+                );
             }
             Report::HostUsers => {}
             // Resources of the whole pod stand for those of its containers.
@@ -87,16 +103,21 @@ pub(crate) fn report(policy: &Policy, view: &View) {
             _ => {
                 for container in view.containers.iter().filter(|container| !container.exempt) {
                     match report {
-                        Report::RootGroup => report_root_group(policy.config, view, container),
-                        _ => report_container(*report, container),
+                        Report::RootGroup => {
+                            report_root_group(policy.config, view, container, &mut found);
+                        }
+                        _ => report_container(*report, container, &mut found),
                     }
                 }
             }
         }
     }
+    for text in found.notes() {
+        note(&text);
+    }
 }
 
-fn report_container(report: Report, container: &Container) {
+fn report_container(report: Report, container: &Container, found: &mut Findings) {
     let limits = container.resources.limits.is_some();
     let requests = container.resources.requests.is_some();
     let pinned = || container.image.contains('@');
@@ -109,17 +130,17 @@ fn report_container(report: Report, container: &Container) {
             "the tag latest, or none, names another image over time",
         ),
         Report::Digest if !pinned() => ("image", "not pinned by a digest"),
-        Report::PullPolicy if !pinned() && container.image_pull_policy != "Always" => (
+        Report::PullPolicy if !pinned() && !is_always_pulled(container) => (
             "imagePullPolicy",
             "not Always, though no digest pins the image: a node may run an old copy",
         ),
         _ => return,
     };
-    note(&format!("{}/{field}: {finding}", container.path));
+    found.add(&path::join(&container.path, field), finding);
 }
 
 /// A runtime takes the group of a numeric user from the image's /etc/passwd, and group 0 for a user that is not in it.
-fn report_root_group(config: &Config, view: &View, container: &Container) {
+fn report_root_group(config: &Config, view: &View, container: &Container, found: &mut Findings) {
     let (own, pod) = (&container.context.settings, &view.context.settings);
     let user = own.run_as_user.or(pod.run_as_user).or(config.run_as_user);
     let group = own
@@ -128,9 +149,18 @@ fn report_root_group(config: &Config, view: &View, container: &Container) {
         .or(config.run_as_group);
     if let (Some(user @ 1..), None) = (user, group) {
         let path = container.context.field("runAsGroup");
-        note(&format!(
-            "{path}: not set, so user {user} is in group 0 (root) unless the image's /etc/passwd names its group: set runAsGroup"
-        ));
+        let finding = format!(
+            "not set, so user {user} is in group 0 (root) unless the image's /etc/passwd names its group: set runAsGroup"
+        );
+        found.add(&path, &finding);
+    }
+}
+
+/// Where nothing is said, the API server sets `Always` for the tag latest, and another policy for other tags.
+fn is_always_pulled(container: &Container) -> bool {
+    match container.image_pull_policy.as_str() {
+        "" => is_latest(&container.image),
+        policy => policy == "Always",
     }
 }
 

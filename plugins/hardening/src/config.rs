@@ -167,6 +167,9 @@ pub struct ReadOnlyRoot {
     /// Mount an empty directory at each of these paths, a volume of its own for each container. It hides what the image
     /// has there. A path at or below an existing mount gets none. Default: `/tmp`, `/var/run` and `/var/cache`, 64Mi each.
     pub empty_dirs: Option<Vec<EmptyDir>>,
+    /// Say whether the annotation `cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes` names these directories, so that
+    /// they do not keep the cluster autoscaler from removing a node. Default: true where the chain grants the annotation.
+    pub safe_to_evict: Option<bool>,
 }
 
 /// A writable directory.

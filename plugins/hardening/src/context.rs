@@ -108,7 +108,7 @@ fn check_capabilities(policy: &Policy, context: &Context, plan: &mut Plan) {
     }
     if !policy.may_write(context) || policy.windows {
         let path = context.field("capabilities/drop");
-        plan.violation(&path, policy.remedy("must contain ALL: add it"));
+        plan.shortcoming(&path, policy.remedy("must contain ALL: add it"));
     } else if settings.capabilities.is_some() {
         plan.set(context.field("capabilities/drop/-"), "ALL");
     } else {
@@ -133,7 +133,7 @@ fn check_privilege_escalation(policy: &Policy, context: &Context, plan: &mut Pla
         }
         _ => policy.remedy("must be false: set it"),
     };
-    plan.violation(&context.field(field), remedy);
+    plan.shortcoming(&context.field(field), remedy);
 }
 
 fn names(capabilities: &[String], name: &str) -> bool {

@@ -1,12 +1,13 @@
 //! What the configuration spares.
 
-use podloom_plugin_sdk::{Request, note};
+use podloom_plugin_sdk::{Findings, Request, note};
 
 use crate::config::Exemption;
 use crate::view::View;
 
 /// Marks the containers that are exempt and notes why. Returns whether the whole pod is, which is noted too.
 pub(crate) fn apply(exemptions: &[Exemption], request: &Request, view: &mut View) -> bool {
+    let mut exempt = Findings::default();
     for exemption in exemptions {
         if !holds(exemption, request, view) {
             continue;
@@ -18,10 +19,13 @@ pub(crate) fn apply(exemptions: &[Exemption], request: &Request, view: &mut View
         }
         for container in view.containers.iter_mut() {
             if !container.exempt && matches_any(&exemption.containers, &container.name) {
-                note(&format!("{} is exempt: {reason}", container.path));
+                exempt.add(&container.path, &format!("exempt: {reason}"));
                 container.exempt = true;
             }
         }
+    }
+    for text in exempt.notes() {
+        note(&text);
     }
     false
 }

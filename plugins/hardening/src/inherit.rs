@@ -130,7 +130,7 @@ fn check_setting(policy: &Policy, setting: &Setting, view: &View, plan: &mut Pla
             needed
         }
         (State::Bad, _) if !policy.forces(context) => {
-            plan.violation(&context.field(field), setting.remedy);
+            plan.shortcoming(&context.field(field), setting.remedy);
             // What containers inherit is then the pod's own choice, and its one violation.
             true
         }
@@ -162,13 +162,13 @@ fn check_container(
     match (state, fill) {
         (State::Good, _) => {}
         (State::Bad, _) if !policy.forces(context) => {
-            plan.violation(&context.field(field), setting.remedy);
+            plan.shortcoming(&context.field(field), setting.remedy);
         }
         (State::Absent, _) if covered => {}
         (State::Bad, _) if covered => plan.remove(context.field(field)),
         (_, Some(fill)) => plan.fill(context, field, fill.clone()),
         (_, None) if setting.required => {
-            plan.violation(&context.field(field), setting.remedy);
+            plan.shortcoming(&context.field(field), setting.remedy);
         }
         (State::Bad, None) => plan.remove(context.field(field)),
         (State::Absent, None) => {}

@@ -18,6 +18,7 @@ mod view;
 #[cfg(test)]
 mod tests;
 
+use podloom_plugin_sdk::evictable;
 use podloom_plugin_sdk::prelude::*;
 
 pub use crate::config::Config;
@@ -77,15 +78,16 @@ impl Mutator for Hardening {
         if policy.writable {
             beyond::fill(&policy, &view, &mut plan);
         }
+        let done = plan.carry_out(config, pod);
         beyond::report(&policy, &view);
-        plan.carry_out(config, pod)
+        done
     }
 }
 
 fn check_pod(policy: &Policy, view: &View, plan: &mut Plan) {
     let selected = view.spec.node_selector.get("kubernetes.io/os");
     if selected.is_some_and(|os| os == "windows") && !policy.windows {
-        note(
+        warn(
             "/spec/nodeSelector asks for Windows, but /spec/os/name does not say windows: treated as a Linux pod, set it",
         );
     }
@@ -128,8 +130,11 @@ fn needs(config: &Config) -> Needs {
             needs = needs.write(format!("{list}/*/volumeMounts"));
         }
     }
-    if read_only {
+    if let Some(read_only) = &config.read_only_root_filesystem {
         needs = needs.write("/spec/volumes");
+        if read_only.safe_to_evict == Some(true) {
+            needs = needs.write(evictable::PATH);
+        }
     }
     if config.automount_service_account_token.is_some() {
         needs = needs.write("/spec/automountServiceAccountToken");

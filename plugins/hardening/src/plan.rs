@@ -1,7 +1,7 @@
 //! What is to be done with a pod: found out first, done at the end, so that a rejected pod is never touched.
 
 use podloom_plugin_sdk::json::{Object, Value};
-use podloom_plugin_sdk::{Pod, Rejection, note};
+use podloom_plugin_sdk::{Error, Findings, Pod, Rejection, evictable, note, warn};
 
 use crate::config::{Config, Mode, Profile};
 use crate::view::Context;
@@ -23,7 +23,12 @@ enum Change {
 #[derive(Default)]
 pub(crate) struct Plan {
     edits: Vec<Edit>,
-    violations: Vec<String>,
+    /// What the pod asks for and must not have: the worst.
+    violations: Findings,
+    /// What it would have to give up or to say, which is no danger by itself.
+    shortcomings: Findings,
+    /// The volumes that are added.
+    pub(crate) empty_dirs: Vec<String>,
 }
 
 impl Plan {
@@ -40,13 +45,15 @@ impl Plan {
         if context.exists {
             return self.set(context.field(field), value);
         }
-        for edit in &mut self.edits {
-            if let Change::Create(fields) = &mut edit.change
-                && edit.path == context.path
-            {
-                return fields.set(field, value);
-            }
+        let created = context.created.get().and_then(|at| self.edits.get_mut(at));
+        if let Some(Edit {
+            change: Change::Create(fields),
+            ..
+        }) = created
+        {
+            return fields.set(field, value);
         }
+        context.created.set(Some(self.edits.len()));
         let mut fields = Object::default();
         fields.set(field, value);
         self.add(context.path.clone(), Change::Create(fields));
@@ -56,22 +63,31 @@ impl Plan {
         self.edits.push(Edit { path, change });
     }
 
-    /// Records what violates the profile: where, and what to do about it.
+    /// Records what the pod asks for and must not have: where, and what to do about it.
     pub(crate) fn violation(&mut self, path: &str, remedy: &str) {
-        self.violations.push(format!("{path}: {remedy}"));
+        self.violations.add(path, remedy);
+    }
+
+    /// Records what else violates the profile, which comes after that.
+    pub(crate) fn shortcoming(&mut self, path: &str, remedy: &str) {
+        self.shortcomings.add(path, remedy);
     }
 
     /// Does what the mode asks for.
     pub(crate) fn carry_out(self, config: &Config, pod: &Pod) -> Result<(), Rejection> {
-        if config.mode == Mode::Enforce && !self.violations.is_empty() {
-            return Err(Rejection::Denied(denial(config, &self.violations)));
+        let found = [&self.violations, &self.shortcomings];
+        if config.mode == Mode::Enforce {
+            deny_if_any(config, &found.map(Findings::reasons).concat())?;
         }
-        for violation in &self.violations {
-            note(violation);
+        for violation in found.map(Findings::notes).concat() {
+            warn(&violation);
+        }
+        if config.mode == Mode::Warn {
+            self.note_edits();
+            return Ok(());
         }
         for Edit { path, change } in self.edits {
             match change {
-                _ if config.mode == Mode::Warn => note(&format!("would write {path}")),
                 Change::Set(value) => pod.set_json(&path, &value.to_json())?,
                 Change::Create(fields) => pod.set_json(&path, &fields.to_json())?,
                 Change::Remove => {
@@ -79,15 +95,48 @@ impl Plan {
                 }
             }
         }
-        Ok(())
+        mark_evictable(config, pod, &self.empty_dirs)
+    }
+
+    fn note_edits(&self) {
+        let mut edits = Findings::default();
+        for edit in &self.edits {
+            edits.add(&edit.path, "would be written");
+        }
+        for text in edits.notes() {
+            note(&text);
+        }
     }
 }
 
-fn denial(config: &Config, violations: &[String]) -> String {
+/// Names the added volumes for the cluster autoscaler. Chains that do not grant that go on as before, unless it is configured.
+fn mark_evictable(config: &Config, pod: &Pod, volumes: &[String]) -> Result<(), Rejection> {
+    let read_only = config.read_only_root_filesystem.as_ref();
+    let is_off = read_only.is_some_and(|read_only| read_only.safe_to_evict == Some(false));
+    if volumes.is_empty() || is_off {
+        return Ok(());
+    }
+    match evictable::mark(pod, volumes, &[]) {
+        Err(Error::Forbidden(_)) => {
+            note(&format!(
+                "the emptyDirs of readOnlyRootFilesystem may keep the cluster autoscaler from removing the node: grant {}, or set safeToEvict: false",
+                evictable::PATH
+            ));
+            Ok(())
+        }
+        done => Ok(done?),
+    }
+}
+
+/// Denies the pod for all violations at once.
+fn deny_if_any(config: &Config, violations: &[String]) -> Result<(), Rejection> {
     let profile = match config.profile {
         Profile::Baseline => "baseline",
         Profile::Restricted => "restricted",
     };
-    let violations = violations.join("; ");
-    format!("the pod does not meet the Pod Security Standard {profile}: {violations}")
+    Rejection::deny_if_any(violations).map_err(|denial| {
+        Rejection::Denied(format!(
+            "the pod does not meet the Pod Security Standard {profile}: {denial}"
+        ))
+    })
 }

@@ -12,6 +12,8 @@ pub(crate) struct Policy<'c> {
     pub(crate) windows: bool,
     /// Whether the pod has a user namespace of its own (`hostUsers: false`).
     pub(crate) user_namespace: bool,
+    /// Whether the pod is in the host's network. The API server then gives each port a port of the host.
+    pub(crate) host_network: bool,
     /// Whether the pod may be changed at all: mirror pods may not.
     pub(crate) writable: bool,
     /// Whether what containers inherit may be written to the pod: not if one of them is exempt.
@@ -24,6 +26,7 @@ impl<'c> Policy<'c> {
         Policy {
             config,
             windows: view.spec.os.name == "windows",
+            host_network: view.spec.host_network,
             user_namespace: view.spec.host_users == Some(false),
             writable,
             pod_level: writable && !containers.any(|container| container.exempt),

@@ -93,5 +93,5 @@ fn check_denied(config: Value, pod: Value, reasons: &[&str]) {
 
 #[track_caller]
 fn check_noted(run: &Run, expected: &[&str]) {
-    assert_eq!(run.notes, expected);
+    assert_eq!(run.remarks(), expected);
 }

@@ -1,5 +1,7 @@
 //! What violates the profile and no plugin can fix: the host's namespaces, ports and paths, volumes, sysctls, annotations.
 
+use std::collections::BTreeMap;
+
 use podloom_plugin_sdk::json::Object;
 use podloom_plugin_sdk::{Error, Pod, path};
 
@@ -11,6 +13,9 @@ use crate::view::{Container, View};
 const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
 const SECCOMP: &str = "container.seccomp.security.alpha.kubernetes.io/";
+
+/// How annotations begin that name profiles.
+const PROFILES: [&str; 3] = [APP_ARMOR, SECCOMP_POD, SECCOMP];
 
 /// The sources of volumes that the profile `restricted` allows.
 const ALLOWED_SOURCES: [&str; 9] = [
@@ -93,7 +98,13 @@ pub(crate) fn check_container(policy: &Policy, container: &Container, plan: &mut
     for (index, port) in container.ports.iter().enumerate() {
         if port.host_port != 0 {
             let path = format!("{}/ports/{index}/hostPort", container.path);
-            plan.violation(&path, "must not be set: remove it, and use a Service");
+            let remedy = match policy.host_network {
+                true => {
+                    "must not be set: remove it, and use a Service, unless hostNetwork is why it is there"
+                }
+                false => "must not be set: remove it, and use a Service",
+            };
+            plan.violation(&path, remedy);
         }
     }
     if !policy.since(PROBE_HOSTS) {
@@ -129,12 +140,24 @@ pub(crate) fn check_annotations(
     pod: &Pod,
     plan: &mut Plan,
 ) -> Result<(), Error> {
+    let keys = view.metadata.annotations.keys();
+    let keys = keys.filter(|key| PROFILES.iter().any(|profile| key.starts_with(profile)));
+    let mut keys = keys.peekable();
+    if keys.peek().is_none() {
+        return Ok(());
+    }
+    let mut places: BTreeMap<String, usize> = BTreeMap::new();
+    // Of two with one name, which the API server refuses, the first counts.
+    for (index, container) in view.containers.iter().enumerate().rev() {
+        places.insert(container.name.clone(), index);
+    }
     let container_of = |name: &str| {
-        let mut containers = view.containers.iter();
+        let index = places.get(name).copied()?;
         // A container without a name is none that an annotation could name.
-        containers.find(|container| !name.is_empty() && container.name == name)
+        let found = view.containers.get(index);
+        found.filter(|container| !container.name.is_empty())
     };
-    for key in view.metadata.annotations.keys() {
+    for key in keys {
         let app_armor = key.strip_prefix(APP_ARMOR);
         let seccomp = key.strip_prefix(SECCOMP).filter(|_| !policy.since(19));
         let counts = match (app_armor, seccomp) {

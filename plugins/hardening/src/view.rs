@@ -2,6 +2,7 @@
 
 mod fields;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use podloom_plugin_sdk::json::Object;
@@ -60,6 +61,7 @@ pub(crate) struct Spec {
     pub(crate) service_account: String,
     pub(crate) automount_service_account_token: Option<bool>,
     pub(crate) enable_service_links: Option<bool>,
+    pub(crate) scheduler_name: Option<IgnoredAny>,
     pub(crate) resources: Option<IgnoredAny>,
     pub(crate) volumes: Vec<Object>,
     /// Moved into the view's `context`.
@@ -179,6 +181,8 @@ pub(crate) struct Context {
     pub(crate) exists: bool,
     /// Whether it may be changed: those of ephemeral containers may not.
     pub(crate) writable: bool,
+    /// The edit that writes it, if it is not there.
+    pub(crate) created: Cell<Option<usize>>,
     /// What it says; nothing if it is not there. In a box, for it is large and moved about while it is read.
     pub(crate) settings: Box<SecurityContext>,
 }
@@ -189,6 +193,7 @@ impl Context {
             path: path::join(parent, "securityContext"),
             exists: settings.is_some(),
             writable,
+            created: Cell::new(None),
             settings: settings.unwrap_or_default(),
         }
     }

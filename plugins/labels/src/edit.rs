@@ -114,7 +114,15 @@ impl Edit<'_> {
         let keeps_own = rule.mode == Mode::AddIfAbsent && self.own.get(map, key).is_some();
         let value = match (self.value(map, rule)?, &rule.default) {
             (Ok(value), _) => value,
-            (Err(_), Some(default)) => default.clone(),
+            (Err(reason), Some(default)) => {
+                if let Some(set) = template::set_in_a_cluster(&rule.template, self.request, &reason)
+                {
+                    note(&format!(
+                        "{map} {key}: the rule's default counts, but in a cluster the API server sets {set} before"
+                    ));
+                }
+                default.clone()
+            }
             // The pod needs no value of ours.
             (Err(_), None) if keeps_own => return Ok(()),
             (Err(reason), None) => {
@@ -136,7 +144,9 @@ impl Edit<'_> {
 
     /// The value that a rule's template gives; the inner error says why it gives none.
     fn value(&self, map: Map, rule: &Rule) -> Result<template::Rendered, Rejection> {
-        let value = template::render(&rule.template, self.request, self.pod)?;
+        // A rule with a default of its own says what a pod without a source gets.
+        let assume = rule.default.is_none();
+        let value = template::render(&rule.template, self.request, self.pod, assume)?;
         Ok(
             value.and_then(|value| match keys::value_error(map, &value) {
                 None => Ok(value),

@@ -112,11 +112,13 @@ fn grant(path: &str) -> String {
 /// A value, or why there is none.
 pub(crate) type Rendered = Result<String, String>;
 
-/// Makes the value of a template. The inner error says which source is missing.
+/// Makes the value of a template. The inner error says which source is missing. If it is assumed, what the API server would set counts
+/// where a pod that was only rendered has nothing.
 pub(crate) fn render(
     template: &[Piece],
     request: &Request,
     pod: &Pod,
+    assume: bool,
 ) -> Result<Rendered, Rejection> {
     let mut value = String::new();
     for piece in template {
@@ -124,7 +126,10 @@ pub(crate) fn render(
             Piece::Text(text) => value.push_str(text),
             Piece::Source(source) => match read(source, request, pod)? {
                 Some(text) => value.push_str(&text),
-                None => return Ok(Err(missing(source))),
+                None => match assumed(source, request).filter(|_| assume) {
+                    Some(text) => value.push_str(&text),
+                    None => return Ok(Err(missing(source))),
+                },
             },
             Piece::Unknown(text) => return Err(Rejection::Failed(unknown(text))),
         }
@@ -140,6 +145,39 @@ fn read(source: &Source, request: &Request, pod: &Pod) -> Result<Option<String>,
         Source::RequestKind => Some(request.kind()),
         Source::RequestName => Some(request.name()).filter(|text| !text.is_empty()),
         Source::Request(map, key) => map.of_object(request, key),
+    })
+}
+
+/// What the API server sets where a pod says nothing, before a webhook sees it.
+fn assumed(source: &Source, request: &Request) -> Option<String> {
+    let Source::Pod(path) = source else {
+        return None;
+    };
+    let value = match path.as_str() {
+        "/metadata/namespace" => request.namespace(),
+        "/spec/dnsPolicy" => "ClusterFirst".to_owned(),
+        "/spec/enableServiceLinks" => "true".to_owned(),
+        "/spec/restartPolicy" => "Always".to_owned(),
+        "/spec/schedulerName" => "default-scheduler".to_owned(),
+        "/spec/serviceAccount" | "/spec/serviceAccountName" => "default".to_owned(),
+        "/spec/terminationGracePeriodSeconds" => "30".to_owned(),
+        _ => return None,
+    };
+    Some(value).filter(|value| !value.is_empty())
+}
+
+/// Returns the source that is missing for this reason and its value, if the API server sets it before a webhook sees a pod.
+pub(crate) fn set_in_a_cluster(
+    template: &[Piece],
+    request: &Request,
+    reason: &str,
+) -> Option<String> {
+    template.iter().find_map(|piece| match piece {
+        Piece::Source(source @ Source::Pod(path)) if missing(source) == reason => {
+            let value = assumed(source, request)?;
+            Some(format!("{path} to {value}"))
+        }
+        _ => None,
     })
 }
 

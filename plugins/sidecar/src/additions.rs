@@ -4,6 +4,7 @@ use podloom_plugin_sdk::json::Object;
 use podloom_plugin_sdk::path;
 use podloom_plugin_sdk::prelude::*;
 
+use crate::defaults;
 use crate::injection::{Injection, Put};
 use crate::lists::List;
 use crate::view::Spec;
@@ -13,7 +14,7 @@ use crate::volumes::Volumes;
 pub(crate) fn add(
     injection: &mut Injection<'_>,
     spec: &Spec,
-    volumes: &Volumes,
+    volumes: &Volumes<'_>,
 ) -> Result<(), Error> {
     let config = injection.config;
     let additions = &config.add_to_containers;
@@ -49,9 +50,9 @@ pub(crate) fn add_env<'o>(
         let place = path::element(&list, "name", variable.text("name"));
         let variable = variable.clone().into();
         if let Put::Theirs(theirs) = injection.put(place.clone(), &variable)?
-            && theirs != variable
+            && !defaults::same(&variable, &theirs)
         {
-            note(&format!("{place} is the pod's own and stays"));
+            injection.remarks.add(&place, "is the pod's own and stays");
         }
     }
     Ok(())
@@ -79,10 +80,11 @@ pub(crate) fn add_mounts<'o>(
                 injection.put(place, &mount.clone().into())?;
             }
             Some(other) if other == mount => {}
-            Some(other) => note(&format!(
-                "{place} is not added: the container mounts {}",
-                other.text("mountPath")
-            )),
+            Some(other) => {
+                let mounted = other.text("mountPath");
+                let what = format!("is not added: the container mounts {mounted}");
+                injection.remarks.add(&place, &what);
+            }
         }
     }
     Ok(())

@@ -6,7 +6,6 @@ use podloom_plugin_sdk::json::{Object, Value};
 use podloom_plugin_sdk::prelude::*;
 
 use crate::config::{Os, Placement, Sidecar, Token};
-use crate::names;
 use crate::security;
 use crate::volumes::Volumes;
 
@@ -31,7 +30,7 @@ pub(crate) fn has_mounts(sidecar: &Sidecar) -> bool {
 }
 
 /// Returns the container as it is injected into this pod, as JSON.
-pub(crate) fn json<'s>(sidecar: &'s Sidecar, volumes: &Volumes) -> Cow<'s, str> {
+pub(crate) fn json<'s>(sidecar: &'s Sidecar, volumes: &Volumes<'_>) -> Cow<'s, str> {
     match &sidecar.json {
         Some(json) => Cow::Borrowed(json),
         None => Cow::Owned(container(sidecar, volumes).to_json()),
@@ -56,7 +55,7 @@ pub(crate) fn note_missing(sidecar: &Sidecar) {
 }
 
 /// Returns the container as it is injected into this pod.
-pub(crate) fn container(sidecar: &Sidecar, volumes: &Volumes) -> Object {
+pub(crate) fn container(sidecar: &Sidecar, volumes: &Volumes<'_>) -> Object {
     let mut container = sidecar.completed.clone();
     let mut mounts: Vec<Object> = container.objects("volumeMounts").cloned().collect();
     for mount in &mut mounts {
@@ -78,10 +77,10 @@ pub(crate) fn container(sidecar: &Sidecar, volumes: &Volumes) -> Object {
     container
 }
 
-fn token_mount(volumes: &Volumes, container: &str, token: &Token) -> Object {
+fn token_mount(volumes: &Volumes<'_>, container: &str, token: &Token) -> Object {
     let mut mount = Object::from([
         ("mountPath", Value::from(token.mount_path.as_str())),
-        ("name", names::token(container).into()),
+        ("name", volumes.names.token(container).into()),
         ("readOnly", true.into()),
     ]);
     volumes.rename(&mut mount);

@@ -7,6 +7,7 @@ use podloom_plugin_sdk::json::Object;
 use podloom_plugin_sdk::prelude::*;
 
 use crate::lists::List;
+use crate::names::VolumeNames;
 
 /// What to inject, and into which pods.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -36,6 +37,8 @@ pub struct Config {
     pub(crate) on_volume_conflict: OnVolumeConflict,
     /// What to do when a container of the pod has a port of the same number or name. Default deny. A host port that is taken is always denied.
     pub(crate) on_port_conflict: OnPortConflict,
+    /// Whether the annotation `cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes` names the injected emptyDirs, so that they do not keep the cluster autoscaler from removing a node. Default true where the chain grants the annotation.
+    pub(crate) safe_to_evict: Option<bool>,
     /// Paths that an earlier configuration injected and this one does not, as the annotation `sidecar.podloom.dev/injected` lists them, or with `*` for any element: they are removed where the annotation names them. Default none.
     pub(crate) retired: Vec<String>,
     /// What is derived from all this once, for every pod.
@@ -50,6 +53,8 @@ pub(crate) struct Prepared {
     pub(crate) fields: Vec<&'static str>,
     /// The fingerprint of what is injected.
     pub(crate) hash: String,
+    /// What volumes are called.
+    pub(crate) names: VolumeNames,
 }
 
 impl Default for Config {
@@ -68,6 +73,7 @@ impl Default for Config {
             os: Os::Linux,
             on_volume_conflict: OnVolumeConflict::Rename,
             on_port_conflict: OnPortConflict::Deny,
+            safe_to_evict: None,
             retired: Vec::new(),
             prepared: Prepared::default(),
         }
@@ -122,6 +128,11 @@ impl Sidecar {
     /// Its path in a pod.
     pub(crate) fn path(&self) -> String {
         self.list().element(self.name())
+    }
+
+    /// Whether it matters where it stands: not for one beside the pod's own, unless that is configured.
+    pub(crate) fn has_a_place(&self) -> bool {
+        self.placement != Placement::Classic || self.position.is_some()
     }
 
     pub(crate) fn position(&self) -> &Position {

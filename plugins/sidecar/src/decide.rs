@@ -40,6 +40,12 @@ pub(crate) fn decide(config: &Config, request: &Request, view: &View) -> Decisio
     policy(config, request, view).map_or(Decision::Inject, Decision::Leave)
 }
 
+/// Whether the pod itself asks to be injected.
+pub(crate) fn asks(view: &View) -> bool {
+    let mut maps = [&view.metadata.labels, &view.metadata.annotations].into_iter();
+    maps.any(|map| map.get(INJECT).is_some_and(|value| value == "true"))
+}
+
 /// What makes injecting impossible, whatever the pod asks for.
 fn obstacle(config: &Config, request: &Request, view: &View) -> Option<String> {
     if view.metadata.annotations.contains_key(MIRROR) {

@@ -1,13 +1,18 @@
 //! One run: what was ours, what is ours now, and why the pod is refused.
 
+use std::collections::BTreeSet;
+
+use podloom_plugin_sdk::evictable;
 use podloom_plugin_sdk::json::{Object, Value};
 use podloom_plugin_sdk::prelude::*;
 
 use crate::config::Config;
+use crate::decide;
 use crate::lists::List;
+use crate::names::volume_path;
 use crate::needs;
 use crate::record::{self, Record};
-use crate::view::View;
+use crate::view::{Container, View};
 
 /// What all steps share.
 pub(crate) struct Injection<'a> {
@@ -19,6 +24,13 @@ pub(crate) struct Injection<'a> {
     pub(crate) paths: Vec<String>,
     /// Why the pod is refused. Collected, so that the user reads all at once: nothing that was written is kept then.
     pub(crate) denials: Vec<String>,
+    /// Whether the pod itself asks to be injected.
+    pub(crate) is_asked: bool,
+    /// The injected emptyDirs, and those that are taken out.
+    pub(crate) empty_dirs: Vec<String>,
+    removed: Vec<String>,
+    /// What the user should know, once for all places where it is so.
+    pub(crate) remarks: Findings,
 }
 
 /// What came of putting something into the pod.
@@ -38,6 +50,10 @@ impl<'a> Injection<'a> {
             before: Record::read(&config.prepared.hash, annotation),
             paths: Vec::new(),
             denials: Vec::new(),
+            is_asked: decide::asks(view),
+            empty_dirs: Vec::new(),
+            removed: Vec::new(),
+            remarks: Findings::default(),
         };
         injection.retire_containers(view)?;
         Ok(injection)
@@ -61,21 +77,94 @@ impl<'a> Injection<'a> {
 
     /// Removes what was ours and is no more, and writes the record.
     pub(crate) fn finish(mut self) -> Result<(), Rejection> {
-        Rejection::deny_if_any(&self.denials)?;
-        let mut kept = Vec::new();
-        let stale = self.before.paths.iter();
-        let mut stale = stale.filter(|path| !self.paths.contains(path)).peekable();
-        if stale.peek().is_some() {
-            let grants = needs::writes(self.config);
-            // Backwards, so that mounts go before volumes.
-            for path in stale.rev() {
-                if remove(self.pod, &grants, path)? == Removal::Kept {
-                    kept.push(path.clone());
-                }
-            }
+        let done = self.settle();
+        for remark in self.remarks.notes() {
+            note(&remark);
         }
-        self.paths.extend(kept.into_iter().rev());
+        done
+    }
+
+    fn settle(&mut self) -> Result<(), Rejection> {
+        Rejection::deny_if_any(&self.denials)?;
+        // Mostly nothing has changed.
+        if self.before.paths != self.paths {
+            let ours = record::set_of(&self.paths);
+            let stale = self.before.paths.iter();
+            let stale = stale.filter(|path| !ours.contains(*path));
+            let kept = self.remove_all(stale.cloned().collect())?;
+            self.paths.extend(kept);
+        }
+        self.mark_evictable()?;
         Ok(self.before.write(self.pod, &self.paths)?)
+    }
+
+    /// Names our emptyDirs for the cluster autoscaler. Chains that do not grant that go on as before, unless it is configured.
+    fn mark_evictable(&mut self) -> Result<(), Error> {
+        let (ours, removed) = (&self.empty_dirs, &self.removed);
+        if self.config.safe_to_evict == Some(false) || ours.is_empty() && removed.is_empty() {
+            return Ok(());
+        }
+        match evictable::mark(self.pod, ours, removed) {
+            Err(Error::Forbidden(_)) => {
+                for volume in ours {
+                    let what = format!(
+                        "may keep the cluster autoscaler from removing the node: grant {}, or set safeToEvict: false",
+                        evictable::PATH
+                    );
+                    self.remarks.add(&volume_path(volume), &what);
+                }
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    /// Removes what earlier runs injected, backwards and the volumes last, so that their mounts are gone. Returns what has to stay.
+    fn remove_all(&mut self, stale: Vec<String>) -> Result<Vec<String>, Error> {
+        if stale.is_empty() {
+            return Ok(stale);
+        }
+        let grants = needs::writes(self.config);
+        let mut kept = BTreeSet::new();
+        for path in stale.iter().rev().filter(|path| volume(path).is_none()) {
+            self.remove(&grants, path, &BTreeSet::new(), &mut kept)?;
+        }
+        let volumes: Vec<&String> = stale.iter().filter(|path| volume(path).is_some()).collect();
+        // Where no volume may be removed, mounts need not be granted.
+        let mounted = match volumes.iter().any(|path| is_granted(&grants, path)) {
+            true => mounted(self.pod)?,
+            false => BTreeSet::new(),
+        };
+        for path in volumes.into_iter().rev() {
+            self.remove(&grants, path, &mounted, &mut kept)?;
+        }
+        Ok(stale
+            .into_iter()
+            .filter(|path| kept.contains(path))
+            .collect())
+    }
+
+    /// Removes what an earlier run injected, or has it stay, with the reason.
+    fn remove(
+        &mut self,
+        grants: &[String],
+        path: &str,
+        mounted: &BTreeSet<String>,
+        kept: &mut BTreeSet<String>,
+    ) -> Result<(), Error> {
+        let obstacle = if !is_granted(grants, path) {
+            "list it under retired to have it removed"
+        } else if volume(path).is_some_and(|name| mounted.contains(name)) {
+            "a container mounts it"
+        } else {
+            self.pod.remove(path)?;
+            self.removed.extend(volume(path).map(str::to_owned));
+            return Ok(());
+        };
+        let what = format!("was injected by an earlier configuration and stays: {obstacle}");
+        self.remarks.add(path, &what);
+        kept.insert(path.to_owned());
+        Ok(())
     }
 
     /// Removes containers of an earlier configuration first: the present one may have given their names to another list.
@@ -89,61 +178,47 @@ impl<'a> Injection<'a> {
                     .iter()
                     .any(|sidecar| sidecar.path() == path)
         };
-        let mut kept = Vec::new();
+        if config.retired.is_empty() {
+            return Ok(());
+        }
+        let (mut retired, mut kept) = (BTreeSet::new(), Vec::new());
         for path in std::mem::take(&mut self.before.paths) {
-            match List::of(&path).filter(|_| is_retired(&path)) {
-                Some(list) => {
-                    self.pod.remove(&path)?;
-                    view.spec
-                        .list_mut(list)
-                        .retain(|container| list.element(&container.name) != path);
-                }
-                None => kept.push(path),
+            if List::of(&path).is_some() && is_retired(&path) {
+                self.pod.remove(&path)?;
+                retired.insert(path);
+            } else {
+                kept.push(path);
             }
         }
-        self.before.paths = kept;
+        self.before.keep(kept);
+        for list in List::ALL {
+            let stays = |container: &Container| !retired.contains(&list.element(&container.name));
+            view.spec.list_mut(list).retain(stays);
+        }
         Ok(())
     }
 }
 
-#[derive(PartialEq, Eq)]
-enum Removal {
-    Gone,
-    Kept,
+fn is_granted(grants: &[String], path: &str) -> bool {
+    grants.iter().any(|grant| needs::covers(grant, path))
 }
 
-fn remove(pod: &Pod, grants: &[String], path: &str) -> Result<Removal, Error> {
-    let is_granted = grants.iter().any(|grant| needs::covers(grant, path));
-    let volume = path
-        .strip_prefix("/spec/volumes/[name=")
-        .and_then(|rest| rest.strip_suffix(']'));
-    let obstacle = if !is_granted {
-        "list it under retired to have it removed"
-    } else if let Some(volume) = volume
-        && is_mounted(pod, volume)?
-    {
-        "a container mounts it"
-    } else {
-        pod.remove(path)?;
-        return Ok(Removal::Gone);
-    };
-    note(&format!(
-        "{path} was injected by an earlier configuration and stays: {obstacle}"
-    ));
-    Ok(Removal::Kept)
+/// The volume that a path names.
+fn volume(path: &str) -> Option<&str> {
+    path.strip_prefix("/spec/volumes/[name=")?.strip_suffix(']')
 }
 
-fn is_mounted(pod: &Pod, volume: &str) -> Result<bool, Error> {
+/// The volumes that containers mount.
+fn mounted(pod: &Pod) -> Result<BTreeSet<String>, Error> {
+    let mut names = BTreeSet::new();
     for list in [List::Containers, List::InitContainers] {
         let fields = ["/*/volumeMounts/*/name", "/*/volumeDevices/*/name"];
         let containers: Vec<Object> = pod.view(list.path(), &fields)?.unwrap_or_default();
-        let mut mounts = containers.iter().flat_map(|container| {
+        for container in &containers {
             let mounts = container.objects("volumeMounts");
-            mounts.chain(container.objects("volumeDevices"))
-        });
-        if mounts.any(|mount| mount.text("name") == volume) {
-            return Ok(true);
+            let mounts = mounts.chain(container.objects("volumeDevices"));
+            names.extend(mounts.map(|mount| mount.text("name").to_owned()));
         }
     }
-    Ok(false)
+    Ok(names)
 }

@@ -7,6 +7,7 @@ mod build;
 mod config;
 mod containers;
 mod decide;
+mod defaults;
 mod injection;
 mod lists;
 mod merge;
@@ -30,6 +31,7 @@ pub use config::Config;
 use config::Prepared;
 use decide::Decision;
 use injection::Injection;
+use names::VolumeNames;
 use view::{Spec, View};
 
 /// The plugin.
@@ -59,6 +61,7 @@ impl Mutator for Plugin {
         config.prepared = Prepared {
             fields: view::fields(config),
             hash: record::hash::hash(config),
+            names: VolumeNames::of(config),
         };
     }
 
@@ -67,7 +70,7 @@ impl Mutator for Plugin {
         match decide::decide(config, request, &view) {
             Decision::Inject => inject(config, request, pod, view),
             Decision::Leave(reason) => {
-                note(&format!("not injected: {reason}"));
+                tell(decide::asks(&view), &format!("not injected: {reason}"));
                 Ok(())
             }
             Decision::Strip(reason) => {
@@ -76,6 +79,11 @@ impl Mutator for Plugin {
             }
         }
     }
+}
+
+/// Tells the user about something that the pod does not get: as a warning if it asked for it.
+pub(crate) fn tell(has_asked: bool, text: &str) {
+    if has_asked { warn(text) } else { note(text) }
 }
 
 fn inject(config: &Config, request: &Request, pod: &Pod, mut view: View) -> Result<(), Rejection> {
@@ -91,14 +99,16 @@ fn inject(config: &Config, request: &Request, pod: &Pod, mut view: View) -> Resu
     injection.finish()
 }
 
-/// Adds pull secrets to a list that the pod has. Making one would keep the API server from copying the service account's.
+/// Adds pull secrets to a list that the pod has. Making one before the API server has seen the pod would keep it from copying the
+/// service account's.
 fn add_pull_secrets(injection: &mut Injection<'_>, spec: &Spec) -> Result<(), Error> {
     let secrets = &injection.config.image_pull_secrets;
     if secrets.is_empty() {
         return Ok(());
     }
     let theirs = spec.image_pull_secrets.first();
-    if !theirs.is_some_and(|secret| secret.has("name")) {
+    // The API server sets the priority after it has copied the service account's: so then that one has none.
+    if !theirs.is_some_and(|secret| secret.has("name")) && spec.priority.is_null() {
         note(
             "no pull secret is added: the pod has none of its own, so the service account's are used",
         );

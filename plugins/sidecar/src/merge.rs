@@ -1,6 +1,6 @@
 //! Completing a container of the pod's own that has the name of an injected one.
 
-use podloom_plugin_sdk::json::Object;
+use podloom_plugin_sdk::json::{Object, Value};
 use podloom_plugin_sdk::path;
 use podloom_plugin_sdk::prelude::*;
 
@@ -23,7 +23,7 @@ const DEEP: [&str; 5] = [
 pub(crate) fn merge(
     injection: &mut Injection<'_>,
     sidecar: &Sidecar,
-    volumes: &Volumes,
+    volumes: &Volumes<'_>,
 ) -> Result<(), Error> {
     let container = sidecar.path();
     let ours: Vec<String> = injection.before.inside(&container).cloned().collect();
@@ -43,18 +43,26 @@ pub(crate) fn merge(
 
 fn merge_fields(injection: &mut Injection<'_>, parent: &str, ours: &Object) -> Result<(), Error> {
     for (key, value) in ours.fields() {
-        let place = injection.pod.at(path::field(parent, key));
-        let path = place.path();
-        if !place.exists()? {
+        let path = &path::field(parent, key);
+        let Some(theirs) = injection.pod.get::<Value>(path)? else {
             injection.pod.set_json(path, &value.to_json())?;
             injection.paths.push(path.to_owned());
-        } else if let Some(fields) = value.as_object().filter(|_| DEEP.contains(&key)) {
+            continue;
+        };
+        if let Some(fields) = value.as_object().filter(|_| DEEP.contains(&key)) {
             merge_fields(injection, path, fields)?;
         } else {
             match key {
                 "env" => add_env(injection, parent, ours.objects(key))?,
                 "volumeMounts" => add_mounts(injection, parent, ours.objects(key))?,
                 "ports" => add_ports(injection, path, ours.objects(key))?,
+                // The API server has set them in every pod that comes to a webhook.
+                "imagePullPolicy" | "terminationMessagePath" | "terminationMessagePolicy"
+                    if theirs != *value =>
+                {
+                    let what = "is the pod's own, or what the API server sets where nothing is said, and stays";
+                    injection.remarks.add(path, what);
+                }
                 _ => {}
             }
         }

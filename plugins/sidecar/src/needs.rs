@@ -1,10 +1,10 @@
 //! The paths that a configuration needs, and no others.
 
-use podloom_plugin_sdk::{Needs, path};
+use podloom_plugin_sdk::{Needs, evictable, path};
 
 use crate::config::{Config, Placement, Position};
 use crate::lists::List;
-use crate::names::{self, DEFAULT_CONTAINER, PULL_SECRETS, volume_path};
+use crate::names::{DEFAULT_CONTAINER, PULL_SECRETS, VolumeNames, volume_path};
 use crate::record::INJECTED;
 use crate::view;
 
@@ -25,7 +25,7 @@ pub(crate) fn writes(config: &Config) -> Vec<String> {
     }) {
         writes.push(DEFAULT_CONTAINER.to_owned());
     }
-    writes.extend(names::volumes(config).iter().map(|name| volume_path(name)));
+    writes.extend(VolumeNames::of(config).all(config).map(volume_path));
     for secret in &config.image_pull_secrets {
         writes.push(path::element(PULL_SECRETS, "name", secret.text("name")));
     }
@@ -40,6 +40,9 @@ pub(crate) fn writes(config: &Config) -> Vec<String> {
             writes.push(path::element(&list, "mountPath", mount.text("mountPath")));
         }
     }
+    if config.safe_to_evict == Some(true) {
+        writes.push(evictable::PATH.to_owned());
+    }
     writes.extend_from_slice(&config.retired);
     writes
 }
@@ -49,7 +52,7 @@ fn reads(config: &Config) -> Vec<String> {
     // What is written may be read.
     reads.retain(|path| *path != INJECTED);
     let adds_mounts = !config.add_to_containers.volume_mounts.is_empty();
-    if !names::volumes(config).is_empty() || !config.retired.is_empty() {
+    if VolumeNames::of(config).all(config).next().is_some() || !config.retired.is_empty() {
         reads.extend([
             "/spec/containers/*/volumeMounts",
             "/spec/containers/*/volumeDevices",

@@ -6,9 +6,11 @@ use crate::config::{OnConflict, Placement, Sidecar};
 use crate::injection::Injection;
 use crate::lists::List;
 use crate::ports;
+use crate::tell;
 use crate::view::Spec;
 
 /// A configured container that the pod gets.
+#[derive(Clone, Copy)]
 pub(crate) struct Step<'a> {
     pub(crate) sidecar: &'a Sidecar,
     pub(crate) act: Act,
@@ -79,7 +81,8 @@ fn choose(injection: &mut Injection<'_>, sidecar: &Sidecar, spec: &Spec) -> Opti
     let own = format!("the pod's own container {}", sidecar.name());
     match sidecar.on_conflict {
         OnConflict::Skip => {
-            note(&format!("{own} stays, and none is injected in its place"));
+            let text = format!("{own} stays, and none is injected in its place");
+            tell(injection.is_asked, &text);
             None
         }
         OnConflict::Merge => Some(Act::Merge),

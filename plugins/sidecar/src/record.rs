@@ -2,6 +2,8 @@
 
 pub(crate) mod hash;
 
+use std::collections::BTreeSet;
+
 use podloom_plugin_sdk::json::{self, Object, Value};
 use podloom_plugin_sdk::path;
 use podloom_plugin_sdk::prelude::*;
@@ -22,6 +24,10 @@ pub(crate) struct Record<'c> {
     pub(crate) is_current: bool,
     /// Paths of what was injected, in order.
     pub(crate) paths: Vec<String>,
+    /// The same, to look them up.
+    known: BTreeSet<String>,
+    /// Those of containers that took the place of one of the pod's own, and keep it.
+    pub(crate) replaced: BTreeSet<String>,
     /// The annotation as it is, if it is there.
     text: Option<String>,
     /// The fingerprint of the present configuration.
@@ -36,6 +42,17 @@ struct Annotation {
     #[serde(default)]
     hash: String,
     paths: Vec<String>,
+    #[serde(default)]
+    replaced: Vec<String>,
+}
+
+/// One by one: collecting would sort them first, and sorting is much code.
+pub(crate) fn set_of(paths: &[String]) -> BTreeSet<String> {
+    let mut set = BTreeSet::new();
+    for path in paths {
+        set.insert(path.clone());
+    }
+    set
 }
 
 impl<'c> Record<'c> {
@@ -52,7 +69,8 @@ impl<'c> Record<'c> {
         match json::from_str::<Annotation>(text) {
             Ok(annotation) => {
                 record.is_current = annotation.hash == hash && annotation.version == VERSION;
-                record.paths = annotation.paths;
+                record.keep(annotation.paths);
+                record.replaced = set_of(&annotation.replaced);
             }
             Err(_) => note(&format!(
                 "the annotation {KEY} is not one of ours, so nothing in the pod counts as injected"
@@ -62,7 +80,13 @@ impl<'c> Record<'c> {
     }
 
     pub(crate) fn has(&self, path: &str) -> bool {
-        self.paths.iter().any(|known| known == path)
+        self.known.contains(path)
+    }
+
+    /// These paths are what was injected.
+    pub(crate) fn keep(&mut self, paths: Vec<String>) {
+        self.known = set_of(&paths);
+        self.paths = paths;
     }
 
     /// What is ours inside the element of this path, though the element is not.
@@ -79,11 +103,16 @@ impl<'c> Record<'c> {
             }
             return Ok(());
         }
-        let record = Object::from([
+        let mut record = Object::from([
             ("version", Value::from(VERSION)),
             ("hash", self.hash.into()),
             ("paths", paths.to_vec().into()),
         ]);
+        let replaced = paths.iter().filter(|path| self.replaced.contains(*path));
+        let replaced: Vec<String> = replaced.cloned().collect();
+        if !replaced.is_empty() {
+            record.set("replaced", replaced);
+        }
         let text = record.to_json();
         if self.text.as_ref() == Some(&text) {
             return Ok(());

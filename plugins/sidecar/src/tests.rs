@@ -80,9 +80,9 @@ fn check_denied(config: &Value, pod: &Value, reasons: &[&str]) {
 #[track_caller]
 fn check_note(run: &Run, note: &str) {
     assert!(
-        run.notes.iter().any(|found| found.contains(note)),
+        run.remarks().iter().any(|found| found.contains(note)),
         "no note {note:?} in {:?}",
-        run.notes
+        run.remarks()
     );
 }
 

@@ -5,7 +5,7 @@ use podloom_plugin_sdk::names as syntax;
 
 use crate::additions::overlap;
 use crate::config::{Additions, Config, Placement, Sidecar};
-use crate::names;
+use crate::names::VolumeNames;
 use crate::ports;
 use crate::security;
 
@@ -123,8 +123,8 @@ fn volume_errors(config: &Config) -> Vec<String> {
     let volumes = config.volumes.iter();
     let wrong = volumes.filter_map(|volume| name_error(volume.text("name")));
     let mut errors: Vec<String> = wrong.collect();
-    let names = names::volumes(config);
-    errors.extend(duplicates(names.iter().map(String::as_str)));
+    let names = VolumeNames::of(config);
+    errors.extend(duplicates(names.all(config)));
     errors
 }
 

@@ -34,6 +34,7 @@ pub(crate) struct Spec {
     pub(crate) host_network: bool,
     pub(crate) restart_policy: String,
     pub(crate) image_pull_secrets: Vec<Object>,
+    pub(crate) priority: Value,
     /// The three lists, kept up with what is injected.
     containers: Vec<Container>,
     init_containers: Vec<Container>,
@@ -116,7 +117,7 @@ pub(crate) fn fields(config: &Config) -> Vec<&'static str> {
         fields.push("/spec/restartPolicy");
     }
     if !config.image_pull_secrets.is_empty() {
-        fields.push("/spec/imagePullSecrets/*/name");
+        fields.extend(["/spec/imagePullSecrets/*/name", "/spec/priority"]);
     }
     fields
 }

@@ -4,23 +4,25 @@ use podloom_plugin_sdk::json::{Object, Value};
 use podloom_plugin_sdk::prelude::*;
 
 use crate::config::{OnVolumeConflict, Token};
+use crate::defaults;
 use crate::injection::{Injection, Put};
-use crate::names::{self, volume_path};
+use crate::names::{VolumeNames, volume_path};
 use crate::plan::{Act, Step};
 
 /// What the kubelet mounts read-only anyway.
 const READ_ONLY: [&str; 4] = ["configMap", "secret", "projected", "downwardAPI"];
 
 /// What mounts must know about the volumes.
-#[derive(Default)]
-pub(crate) struct Volumes {
+pub(crate) struct Volumes<'c> {
+    /// What they are called.
+    pub(crate) names: &'c VolumeNames,
     /// Configured names, and the names in this pod.
     renames: Vec<(String, String)>,
     /// Configured names of those that cannot be written to.
     read_only: Vec<String>,
 }
 
-impl Volumes {
+impl Volumes<'_> {
     /// Gives the mount of a configured volume its name in this pod, and makes it read-only where that changes nothing.
     pub(crate) fn adapt(&self, mount: &mut Object) {
         if self
@@ -42,8 +44,15 @@ impl Volumes {
 }
 
 /// Adds the volumes that the containers and the additions need.
-pub(crate) fn add(injection: &mut Injection<'_>, steps: &[Step<'_>]) -> Result<Volumes, Error> {
-    let mut volumes = Volumes::default();
+pub(crate) fn add<'c>(
+    injection: &mut Injection<'c>,
+    steps: &[Step<'_>],
+) -> Result<Volumes<'c>, Error> {
+    let mut volumes = Volumes {
+        names: &injection.config.prepared.names,
+        renames: Vec::new(),
+        read_only: Vec::new(),
+    };
     for volume in &injection.config.volumes {
         place(injection, &mut volumes, volume)?;
         if READ_ONLY.iter().any(|source| volume.has(source)) {
@@ -52,7 +61,8 @@ pub(crate) fn add(injection: &mut Injection<'_>, steps: &[Step<'_>]) -> Result<V
     }
     for step in steps {
         if let Some(token) = &step.sidecar.token {
-            let volume = token_volume(step.sidecar.name(), token);
+            let name = injection.config.prepared.names.token(step.sidecar.name());
+            let volume = token_volume(name, token);
             place(injection, &mut volumes, &volume)?;
         }
     }
@@ -63,7 +73,7 @@ pub(crate) fn add(injection: &mut Injection<'_>, steps: &[Step<'_>]) -> Result<V
 /// Puts a volume into the pod, under another name if its own is taken.
 fn place(
     injection: &mut Injection<'_>,
-    volumes: &mut Volumes,
+    volumes: &mut Volumes<'_>,
     volume: &Object,
 ) -> Result<(), Error> {
     if is_placed(injection, volume)? {
@@ -75,7 +85,7 @@ fn place(
         injection.denials.push(format!("{conflict}: rename it"));
         return Ok(());
     }
-    let new = names::renamed(name);
+    let new = injection.config.prepared.names.second(name).to_owned();
     let mut renamed = volume.clone();
     renamed.set("name", new.as_str());
     if is_placed(injection, &renamed)? {
@@ -91,21 +101,17 @@ fn place(
 /// Puts a volume into the pod. Returns whether the pod has it now: not if the name belongs to another one.
 fn is_placed(injection: &mut Injection<'_>, volume: &Object) -> Result<bool, Error> {
     let path = volume_path(volume.text("name"));
-    Ok(match injection.put(path, &volume.clone().into())? {
-        Put::Done => true,
-        Put::Theirs(theirs) => theirs
-            .as_object()
-            .is_some_and(|theirs| with_source(volume) == with_source(theirs)),
+    let value = volume.clone().into();
+    Ok(match injection.put(path, &value)? {
+        Put::Done => {
+            // One without a source becomes an emptyDir.
+            if volume.has("emptyDir") || volume.fields().count() == 1 {
+                injection.empty_dirs.push(volume.text("name").to_owned());
+            }
+            true
+        }
+        Put::Theirs(theirs) => defaults::same(&value, &theirs),
     })
-}
-
-/// A volume without a source becomes an emptyDir.
-fn with_source(volume: &Object) -> Object {
-    let mut volume = volume.clone();
-    if volume.fields().count() == 1 {
-        volume.set("emptyDir", Object::default());
-    }
-    volume
 }
 
 /// Denies a pod in which a mount would lead nowhere.
@@ -135,7 +141,7 @@ fn check_mounts(injection: &mut Injection<'_>, steps: &[Step<'_>]) -> Result<(),
     Ok(())
 }
 
-fn token_volume(container: &str, token: &Token) -> Object {
+fn token_volume(name: &str, token: &Token) -> Object {
     let source = Object::from([
         ("audience", Value::from(token.audience.as_str())),
         (
@@ -145,7 +151,7 @@ fn token_volume(container: &str, token: &Token) -> Object {
         ("path", "token".into()),
     ]);
     let source = Object::from([("serviceAccountToken", source)]);
-    let mut volume = Object::from([("name", names::token(container))]);
+    let mut volume = Object::from([("name", name)]);
     volume.set("projected", Object::from([("sources", [source])]));
     volume
 }

@@ -2,7 +2,7 @@
 
 use podloom_plugin_sdk::serde_json::{Value, json};
 
-use super::{check_noted, check_written, pod_of, pod_with, run, written};
+use super::{check_denied, check_noted, check_written, pod_of, pod_with, run, written};
 
 /// A configuration that asks for nothing but what the test is about.
 fn only(config: Value) -> Value {
@@ -28,12 +28,51 @@ fn what_the_user_set_wins_over_defaults() {
     let pod = pod_with(json!({
         "securityContext": {"runAsUser": 7, "runAsGroup": 8, "fsGroup": 9},
         "automountServiceAccountToken": true,
-        "enableServiceLinks": true,
     }));
     let config = json!({
-        "runAsUser": 1, "runAsGroup": 2, "fsGroup": 3, "automountServiceAccountToken": false, "enableServiceLinks": false,
+        "runAsUser": 1, "runAsGroup": 2, "fsGroup": 3, "automountServiceAccountToken": false,
     });
     check_written(only(config), pod, &[]);
+}
+
+/// In a review every pod has the API server's default, `true`.
+#[test]
+fn service_links_are_kept_out_where_the_api_server_has_set_its_default() {
+    let config = only(json!({"enableServiceLinks": false}));
+    let path = "/spec/enableServiceLinks";
+    let reviewed = json!({"enableServiceLinks": true, "schedulerName": "default-scheduler"});
+    let in_review = run(&config, &pod_with(reviewed));
+    assert_eq!(written(&in_review), [path]);
+    check_noted(&in_review, &[]);
+
+    let offline = run(&config, &pod_with(json!({"enableServiceLinks": true})));
+    assert_eq!(written(&offline), [path], "the same as in a review");
+    check_noted(
+        &offline,
+        &[
+            "/spec/enableServiceLinks: true is overwritten, since in a cluster it cannot be told from the API server's default: exempt the pod to keep it",
+        ],
+    );
+    let off = pod_with(json!({"enableServiceLinks": false}));
+    check_written(config, off, &[]);
+}
+
+/// In the host's network, the API server gives each port a port of the host.
+#[test]
+fn host_ports_of_the_host_network_may_be_the_api_servers() {
+    let ports = json!([{"containerPort": 80, "hostPort": 80}]);
+    let pod = pod_with(json!({
+        "hostNetwork": true, "containers": [{"name": "app", "image": "app:1", "ports": ports}],
+    }));
+    let config = json!({"profile": "baseline"});
+    check_denied(
+        config,
+        pod,
+        &[
+            "/spec/hostNetwork: must not be true: remove it",
+            "/spec/containers/[name=app]/ports/0/hostPort: must not be set: remove it, and use a Service, unless hostNetwork is why it is there",
+        ],
+    );
 }
 
 #[test]
@@ -131,12 +170,12 @@ fn named_accounts_can_be_denied_the_token_too() {
 
 /// As the API server shows pods to its webhooks: it has set the account and mounted the token before, in every pod.
 #[test]
-fn a_token_that_the_api_server_mounted_gets_no_note() {
+fn a_token_that_the_api_server_mounted_is_noted_where_it_should_not_be() {
     let token = "/var/run/secrets/kubernetes.io/serviceaccount";
-    for (account, named) in [
-        ("default", "keep"),
-        ("controller", "keep"),
-        ("controller", "deny"),
+    for (account, named, is_noted) in [
+        ("default", "keep", true),
+        ("controller", "keep", false),
+        ("controller", "deny", true),
     ] {
         let pod = pod_with(json!({
             "serviceAccountName": account,
@@ -146,7 +185,43 @@ fn a_token_that_the_api_server_mounted_gets_no_note() {
         let config = json!({"automountServiceAccountToken": false, "namedAccounts": named});
         let run = run(&only(config), &pod);
         assert_eq!(written(&run), [""; 0]);
-        check_noted(&run, &[]);
+        let note = format!(
+            "/spec/automountServiceAccountToken: the API server has mounted the token already: set it to false at the service account {account}, or in the pod"
+        );
+        let expected = if is_noted {
+            vec![note.as_str()]
+        } else {
+            vec![]
+        };
+        check_noted(&run, &expected);
+    }
+}
+
+#[test]
+fn added_directories_keep_no_node_where_that_is_granted() {
+    let annotation = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes";
+    let directories = json!([{"mountPath": "/tmp"}]);
+    let of = |safe: Value| {
+        let read_only = json!({"emptyDirs": directories, "safeToEvict": safe});
+        only(json!({"readOnlyRootFilesystem": read_only}))
+    };
+    let mut pod = pod_with(json!({}));
+    pod["metadata"]["annotations"] = json!({annotation: "scratch"});
+    let marked = run(&of(json!(true)), &pod);
+    assert_eq!(
+        marked.pod["metadata"]["annotations"][annotation],
+        "scratch,writable-app-tmp"
+    );
+    // By default the plugin does not ask for the grant, and tests grant what it asks for.
+    for (safe, is_noted) in [(Value::Null, true), (json!(false), false)] {
+        let run = run(&of(safe), &pod);
+        assert_eq!(run.pod["metadata"]["annotations"][annotation], "scratch");
+        assert_eq!(run.pod["spec"]["volumes"][0]["name"], "writable-app-tmp");
+        let is_told = run
+            .notes
+            .iter()
+            .any(|note| note.contains(annotation.split_once('/').unwrap_or_default().1));
+        assert_eq!(is_told, is_noted, "{:?}", run.notes);
     }
 }
 
@@ -309,6 +384,7 @@ fn reports_are_notes_and_change_nothing() {
         {"name": "latest", "image": "localhost:5000/app"},
         {"name": "pinned", "image": "app@sha256:0123", "resources": resources},
         {"name": "tagged", "image": "localhost:5000/app:1", "imagePullPolicy": "Always", "resources": {"requests": {}}},
+        {"name": "old", "image": "app:1", "resources": resources},
     ]}));
     let run = run(
         &only(json!({"report": ["resources", "latestTag", "digest", "pullPolicy", "hostUsers"]})),
@@ -321,9 +397,8 @@ fn reports_are_notes_and_change_nothing() {
             "/spec/containers/[name=latest]/resources: neither requests nor limits",
             "/spec/containers/[name=tagged]/resources: no limits",
             "/spec/containers/[name=latest]/image: the tag latest, or none, names another image over time",
-            "/spec/containers/[name=latest]/image: not pinned by a digest",
-            "/spec/containers/[name=tagged]/image: not pinned by a digest",
-            "/spec/containers/[name=latest]/imagePullPolicy: not Always, though no digest pins the image: a node may run an old copy",
+            "/spec/containers/[name=latest]/image, /spec/containers/[name=tagged]/image, /spec/containers/[name=old]/image: not pinned by a digest",
+            "/spec/containers/[name=old]/imagePullPolicy: not Always, though no digest pins the image: a node may run an old copy",
             "/spec/hostUsers: not false, so root in a container is root on the node",
         ],
     );

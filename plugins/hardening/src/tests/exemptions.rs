@@ -90,7 +90,7 @@ fn a_spared_container_is_left_alone_and_inherits_nothing_new() {
     let run = run(&config, &pod);
     check_noted(
         &run,
-        &["/spec/initContainers/[name=net-setup] is exempt: its driver needs the host, see SEC-7"],
+        &["/spec/initContainers/[name=net-setup]: exempt: its driver needs the host, see SEC-7"],
     );
     assert_eq!(
         written(&run),

@@ -193,9 +193,9 @@ fn check_pod(standard: Standard, pod: &Value) {
     );
     assert_eq!(
         passes,
-        warned.notes.is_empty(),
+        warned.remarks().is_empty(),
         "{standard:?}: warn says so: {pod} {:?}",
-        warned.notes
+        warned.remarks()
     );
 
     let unmet = failed(standard, &mutated.pod);

@@ -269,11 +269,11 @@ fn escalation_is_not_forbidden_where_the_api_server_would_refuse_it() {
                 .is_none()
         );
         assert!(
-            run.notes
+            run.warnings
                 .iter()
                 .any(|note| note.contains("which it cannot be beside privileged or CAP_SYS_ADMIN")),
             "{:?}",
-            run.notes
+            run.warnings
         );
     }
 }

@@ -64,7 +64,8 @@ const MOUNTS: &[&str] = &[
 const ACCOUNTS: &[&str] = &["/spec/serviceAccountName", "/spec/serviceAccount"];
 const LABELS: &[&str] = &["/metadata/labels"];
 const TOKEN: &[&str] = &["/spec/automountServiceAccountToken"];
-const SERVICE_LINKS: &[&str] = &["/spec/enableServiceLinks"];
+/// The API server sets the second one too, so where that is missing, somebody wrote the first.
+const SERVICE_LINKS: &[&str] = &["/spec/enableServiceLinks", "/spec/schedulerName"];
 
 /// Returns the fields that matter with this configuration.
 pub(crate) fn fields(config: &Config) -> Vec<&'static str> {

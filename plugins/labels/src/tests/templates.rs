@@ -195,3 +195,34 @@ fn all_reasons_of_a_denial_come_at_once() {
          annotation c is required: the namespace has no label absent",
     );
 }
+
+/// In a review the API server has set them before, so a pod that was only rendered gets the same values.
+#[test]
+fn what_the_api_server_would_set_counts_where_the_rule_has_no_default() {
+    let (request, bare) = (submitted(), json!({"metadata": {}, "spec": {}}));
+    let rule =
+        |path: &str| json!({"key": "value", "value": format!("$(pod{path})"), "onMissing": "deny"});
+    for (path, expected) in [
+        ("/spec/serviceAccountName", "default"),
+        ("/spec/restartPolicy", "Always"),
+        ("/spec/schedulerName", "default-scheduler"),
+        ("/spec/terminationGracePeriodSeconds", "30"),
+        ("/metadata/namespace", request.namespace.as_str()),
+    ] {
+        let config = json!({"labels": [rule(path)]});
+        let run = testing::run::<Labels>(&config, &request, &bare);
+        assert_eq!(run.result, Ok(()), "{path}");
+        assert_eq!(run.pod["metadata"]["labels"]["value"], expected, "{path}");
+    }
+    let mut with_default = rule("/spec/serviceAccountName");
+    with_default["default"] = json!("none");
+    let config = json!({"labels": [with_default]});
+    let run = testing::run::<Labels>(&config, &request, &bare);
+    assert_eq!(run.pod["metadata"]["labels"]["value"], "none");
+    assert_eq!(
+        run.notes,
+        [
+            "label value: the rule's default counts, but in a cluster the API server sets /spec/serviceAccountName to default before"
+        ]
+    );
+}

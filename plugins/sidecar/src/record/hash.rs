@@ -46,6 +46,14 @@ pub(crate) fn hash(config: &Config) -> String {
     format!("{:016x}", hash.0)
 }
 
+/// A short fingerprint of a text, for a name that is cut.
+pub(crate) fn of_text(text: &str) -> String {
+    let mut hash = Fnv::new();
+    hash.text(text);
+    let hash = hash.0 ^ (hash.0 >> 32);
+    format!("{:08x}", hash & 0xffff_ffff)
+}
+
 /// In the manner of FNV-1a, with 64 bits: not against forgery, only to see a change.
 struct Fnv(u64);
 

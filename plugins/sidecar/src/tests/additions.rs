@@ -56,7 +56,7 @@ fn users_variable_is_never_overridden() {
         assert_eq!(json!(theirs), own);
         check_note(
             &run,
-            "/spec/containers/[name=app]/env/[name=PROXY] is the pod's own and stays",
+            "/spec/containers/[name=app]/env/[name=PROXY]: is the pod's own and stays",
         );
         assert!(!run.notes.concat().contains("secret"));
     }

@@ -193,7 +193,7 @@ fn what_is_configured_no_more_stays_until_it_is_retired() {
     assert_eq!(names(&kept.pod, "initContainers"), ["proxy", "old"]);
     check_note(
         &kept,
-        "/spec/initContainers/[name=old] was injected by an earlier configuration and stays",
+        "/spec/initContainers/[name=old]: was injected by an earlier configuration and stays",
     );
 
     let retired = with(

@@ -19,7 +19,7 @@ fn check_for(submitted: &Submitted, config: Value, pod: Value, expected: Result<
     assert_eq!(is_injected(&run.pod), expected.is_ok(), "{:?}", run.notes);
     match expected {
         Ok(()) => assert!(
-            !run.notes
+            !run.remarks()
                 .iter()
                 .any(|note| note.starts_with("not injected"))
         ),
@@ -304,4 +304,22 @@ fn opting_out_later_takes_out_what_was_injected_and_nothing_else() {
     expected["spec"]["containers"][0]["env"] = json!([]);
     expected["spec"]["containers"][0]["volumeMounts"] = json!([]);
     assert_eq!(stripped, expected);
+}
+
+/// Who asked and got nothing should act; who did not ask need not.
+#[test]
+fn a_pod_that_asked_and_was_not_injected_is_warned() {
+    let on_host = |labels: Value| {
+        let pod = with(pod(), "", json!({"spec": {"hostNetwork": true}}));
+        run(
+            &proxy(),
+            &with(pod, "", json!({"metadata": {"labels": labels}})),
+        )
+    };
+    let asked = on_host(json!({INJECT: "true"}));
+    assert_eq!(
+        asked.warnings,
+        ["not injected: the pod is in the host's network"]
+    );
+    assert_eq!(on_host(json!({})).warnings, [""; 0]);
 }

@@ -101,10 +101,9 @@ fn empty_configuration_does_nothing() {
 #[test]
 fn foreign_change_between_two_runs_is_respected() {
     let mut between = inject(&proxy(), &pod());
-    between["spec"]["initContainers"]
-        .as_array_mut()
-        .unwrap()
-        .insert(0, json!({"name": "foreign", "image": "x"}));
+    let containers = between["spec"]["initContainers"].as_array_mut().unwrap();
+    containers.push(json!({"name": "foreign", "image": "x"}));
+    containers[0]["imagePullPolicy"] = json!("Always");
     between["metadata"]["labels"] = json!({"foreign": "true"});
     assert!(run(&proxy(), &between).writes.is_empty());
 }

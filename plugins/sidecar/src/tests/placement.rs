@@ -164,6 +164,68 @@ fn missing_anchor_means_the_default_position_and_a_note() {
     );
 }
 
+/// As a webhook does that comes between two passes: in front of ours, between them and behind them.
+#[test]
+fn containers_that_others_put_in_the_way_are_passed_again() {
+    let sidecars = vec![
+        sidecar("end", "init", json!("last")),
+        sidecar("one", "native", json!("first")),
+        sidecar("two", "native", json!("first")),
+        sidecar("near", "init", json!({"before": "migrate"})),
+        sidecar("helper", "classic", Value::Null),
+    ];
+    let config = json!({"containers": sidecars});
+    let mut between = inject(&config, &pod_with(&["migrate"], &["app"]));
+    assert_eq!(
+        names(&between, "initContainers"),
+        ["one", "two", "near", "migrate", "end"]
+    );
+    let foreign = |name: &str| json!({"name": name, "image": "x"});
+    let containers = between["spec"]["initContainers"].as_array_mut().unwrap();
+    containers[0]["image"] = json!("changed/by:others");
+    containers.push(foreign("late"));
+    containers.insert(3, foreign("beside"));
+    containers.insert(1, foreign("middle"));
+    containers.insert(0, foreign("secrets-init"));
+    let containers = between["spec"]["containers"].as_array_mut().unwrap();
+    containers.push(foreign("log"));
+
+    let run = run(&config, &between);
+    assert_eq!(
+        names(&run.pod, "initContainers"),
+        [
+            "one",
+            "two",
+            "secrets-init",
+            "middle",
+            "beside",
+            "near",
+            "migrate",
+            "late",
+            "end"
+        ]
+    );
+    assert_eq!(
+        names(&run.pod, "containers"),
+        ["app", "helper", "log"],
+        "nobody said where"
+    );
+    let first = &run.pod["spec"]["initContainers"][0];
+    assert_eq!(first["image"], "changed/by:others");
+    check_note(&run, "/spec/initContainers/[name=one]");
+    check_note(&run, "moved back to its position");
+}
+
+/// It never was where its position says.
+#[test]
+fn a_container_in_place_of_the_pods_own_keeps_that_place() {
+    let mut config = json!({"containers": [sidecar("own", "native", Value::Null)]});
+    config["containers"][0]["onConflict"] = json!("replace");
+    let after = inject(&config, &pod_with(&["a", "own"], &["app"]));
+    assert_eq!(names(&after, "initContainers"), ["a", "own"]);
+    assert!(run(&config, &after).writes.is_empty());
+}
+
 #[test]
 fn foreign_containers_survive_untouched() {
     let before = pod_with(&["istio-init", "vault"], &["app", "log"]);

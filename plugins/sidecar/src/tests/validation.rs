@@ -105,17 +105,31 @@ fn own_containers_may_not_collide() {
         &["container proxy: /v is there twice"],
     );
     check(
-        json!({"volumes": [{"name": "a", "emptyDir": {}}, {"name": "a-podloom", "emptyDir": {}}]}),
-        &["volumes: a-podloom is there twice"],
+        json!({"volumes": [{"name": "a", "emptyDir": {}}, {"name": "a", "emptyDir": {}}]}),
+        &["volumes: a is there twice"],
     );
-    let mut token = json!({"containers": [{"container": container("proxy"), "token": {"mountPath": "/t", "audience": "a"}}]});
-    token["volumes"] = json!([{"name": "proxy-token", "emptyDir": {}}]);
+}
+
+/// None of these second names is one that anybody wrote.
+#[test]
+fn volumes_whose_second_names_would_be_the_same_get_others() {
+    let long = "v".repeat(55);
+    for names in [
+        [format!("{long}-a"), format!("{long}-b")],
+        ["a".to_owned(), "a-podloom".to_owned()],
+    ] {
+        let volumes = names.map(|name| json!({"name": name, "emptyDir": {}}));
+        check(json!({"volumes": volumes}), &[]);
+    }
+    let token = |name: &str| json!({"container": container(name), "token": {"mountPath": "/t", "audience": "a"}});
+    let long = "c".repeat(60);
     check(
-        token,
-        &[
-            "volumes: proxy-token is there twice",
-            "volumes: proxy-token-podloom is there twice",
-        ],
+        json!({"containers": [token(&format!("{long}-a")), token(&format!("{long}-b"))]}),
+        &[],
+    );
+    check(
+        json!({"containers": [token("proxy")], "volumes": [{"name": "proxy-token", "emptyDir": {}}]}),
+        &[],
     );
 }
 

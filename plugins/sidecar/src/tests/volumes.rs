@@ -20,6 +20,20 @@ fn equal_volume_is_shared() {
             json!({"emptyDir": {}, "name": "v"}),
         ),
         (json!({"name": "v", "emptyDir": {}}), json!({"name": "v"})),
+        (json!({"name": "v"}), json!({"name": "v", "emptyDir": {}})),
+        // As the API server shows it to webhooks.
+        (
+            json!({"name": "v", "configMap": {"name": "c"}}),
+            json!({"name": "v", "configMap": {"name": "c", "defaultMode": 420}}),
+        ),
+        (
+            json!({"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}),
+            json!({"name": "v", "projected": {"defaultMode": 420, "sources": [{"serviceAccountToken": {"path": "t", "expirationSeconds": 3600}}]}}),
+        ),
+        (
+            json!({"name": "v", "hostPath": {"path": "/x"}}),
+            json!({"name": "v", "hostPath": {"path": "/x", "type": ""}}),
+        ),
         (
             json!({"name": "v", "secret": {"secretName": "s", "items": [{"key": "k", "path": "p"}]}}),
             json!({"name": "v", "secret": {"items": [{"path": "p", "key": "k"}], "secretName": "s"}}),
@@ -219,4 +233,59 @@ fn retired_volume_stays_while_a_container_mounts_it() {
     assert_eq!(names(&run.pod, "volumes"), ["v"]);
     check_note(&run, "stays: a container mounts it");
     assert_eq!(inject(&config, &before)["spec"]["volumes"], json!([]));
+}
+
+/// The API server has copied the service account's secrets before it sets the priority: so a pod without any has no others.
+#[test]
+fn pull_secrets_are_added_in_a_review_though_the_pod_has_none() {
+    let config = with(
+        proxy(),
+        "",
+        json!({"imagePullSecrets": [{"name": "mirror"}]}),
+    );
+    let reviewed = with(pod(), "", json!({"spec": {"priority": 0}}));
+    let after = inject(&config, &reviewed);
+    assert_eq!(
+        after["spec"]["imagePullSecrets"],
+        json!([{"name": "mirror"}])
+    );
+}
+
+#[test]
+fn injected_empty_dirs_keep_no_node_where_that_is_granted() {
+    let annotation = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes";
+    let volumes = json!([{"name": "v", "emptyDir": {}}, {"name": "c", "configMap": {"name": "c"}}]);
+    let of = |safe: Value| {
+        let mut config = mounting(json!([]), volumes.clone());
+        config["safeToEvict"] = safe;
+        config
+    };
+    let before = with(
+        having(json!([{"name": "v", "hostPath": {"path": "/"}}])),
+        "",
+        json!({"metadata": {"annotations": {annotation: "scratch, other"}}}),
+    );
+    let after = inject(&of(json!(true)), &before);
+    let annotations = &after["metadata"]["annotations"];
+    assert_eq!(annotations[annotation], "scratch,other,v-podloom");
+
+    let opted_out = with(
+        after.clone(),
+        "",
+        json!({"metadata": {"labels": {"sidecar.podloom.dev/inject": "false"}}}),
+    );
+    let stripped = inject(&of(json!(true)), &opted_out);
+    let annotations = &stripped["metadata"]["annotations"];
+    assert_eq!(annotations[annotation], "scratch,other");
+
+    // By default the plugin does not ask for the grant, and tests grant what it asks for.
+    let run = run(&of(Value::Null), &before);
+    assert_eq!(
+        run.pod["metadata"]["annotations"][annotation],
+        "scratch, other"
+    );
+    check_note(
+        &run,
+        "may keep the cluster autoscaler from removing the node",
+    );
 }
