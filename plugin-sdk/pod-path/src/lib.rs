@@ -69,6 +69,7 @@ mod path;
 mod places;
 mod protected;
 mod schema;
+mod slash;
 mod transaction;
 mod unknown;
 mod walk;

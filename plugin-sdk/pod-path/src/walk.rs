@@ -10,6 +10,7 @@ use crate::grant::tree::{Coverage, Sight};
 use crate::path::{ListSegment, Path, Segments, Selector, push_escaped};
 use crate::places::{Place, Places};
 use crate::schema::{ROOT, Schema, Shape};
+use crate::slash::Advice;
 
 /// A position on the way along a path.
 #[derive(Debug)]
@@ -108,8 +109,9 @@ impl<'p, 'v> Walk<'p, 'v> {
             None | Some(Value::Null) => self.step_in_nothing(raw, coverage)?,
             Some(scalar) => {
                 let reason = format_args!(
-                    "before {raw:?} it leads to {}, which has no fields",
-                    noun(scalar)
+                    "before {raw:?} it leads to {}, which has no fields{}",
+                    noun(scalar),
+                    Advice(self.path.text())
                 );
                 return Err(AccessError::invalid_path(self.path.text(), reason));
             }
@@ -180,8 +182,9 @@ impl<'p, 'v> Walk<'p, 'v> {
         match schema.shape() {
             Shape::Scalar => {
                 let reason = format_args!(
-                    "before {raw:?} it leads to {}, which has no fields",
-                    schema.noun()
+                    "before {raw:?} it leads to {}, which has no fields{}",
+                    schema.noun(),
+                    Advice(self.path.text())
                 );
                 Err(AccessError::invalid_path(self.path.text(), reason))
             }
@@ -213,7 +216,8 @@ impl<'p, 'v> Walk<'p, 'v> {
         ListSegment::parse(raw).ok_or_else(|| {
             let key = self.schema.element_key().unwrap_or("key");
             let reason = format_args!(
-                "{raw:?} is on a list; name an element as `[{key}=value]` or by its index, such as `0`"
+                "{raw:?} is on a list; name an element as `[{key}=value]` or by its index, such as `0`{}",
+                Advice(self.path.text())
             );
             AccessError::invalid_path(self.path.text(), reason)
         })

@@ -126,6 +126,9 @@ pub fn config_key(key: &str) -> Result<(), &'static str> {
 
 /// Checks a name with an optional prefix; `is_letter` says which letters the prefix may have.
 fn qualified(key: &str, is_letter: fn(u8) -> bool) -> Result<(), &'static str> {
+    if key.contains("~1") {
+        return Err("has `~1`, which stands for `/` in paths alone: write `/`");
+    }
     let name = match key.split_once('/') {
         Some((prefix, _)) if !is_subdomain(prefix, is_letter) => return Err(BAD_PREFIX),
         Some((_, name)) => name,

@@ -4,6 +4,7 @@ use super::{Grant, GrantError, Segment};
 use crate::path::{ListSegment, Path, SEGMENTS, is_too_deep, unescape};
 use crate::protected::never_written_at;
 use crate::schema::{ROOT, Schema, Shape};
+use crate::slash;
 
 /// Parses a path for reading.
 pub(super) fn grant(text: &str) -> Result<Grant, GrantError> {
@@ -15,7 +16,12 @@ pub(super) fn grant(text: &str) -> Result<Grant, GrantError> {
     let mut schema = ROOT;
     let mut segments = Vec::new();
     for raw in path.segments() {
-        let segment = segment(raw, schema).map_err(refuse)?;
+        let segment = segment(raw, schema).map_err(|reason| match slash::meant(text) {
+            Some(meant) => refuse(format!(
+                "a `/` in a key or value is written `~1`; write {meant}"
+            )),
+            None => refuse(reason),
+        })?;
         schema = match &segment {
             Segment::Key(key) => schema.field(key),
             Segment::Any | Segment::Selector { .. } => schema.element(),

@@ -107,6 +107,28 @@ fn segments_that_do_not_fit_the_pod_are_refused() {
 }
 
 #[test]
+fn a_slash_that_belongs_to_a_key_or_a_value_is_told() {
+    for (path, meant) in [
+        (
+            "/metadata/annotations/example.com/team",
+            "/metadata/annotations/example.com~1team",
+        ),
+        (
+            "/spec/containers/*/resources/limits/nvidia.com/gpu",
+            "/spec/containers/*/resources/limits/nvidia.com~1gpu",
+        ),
+        (
+            "/spec/containers/*/volumeMounts/[mountPath=/etc/mesh]",
+            "/spec/containers/*/volumeMounts/[mountPath=~1etc~1mesh]",
+        ),
+    ] {
+        let reason = format!("a `/` in a key or value is written `~1`; write {meant}");
+        check_refused(path, &reason);
+        check_parses(meant);
+    }
+}
+
+#[test]
 fn paths_that_plugins_never_write_are_refused_with_their_ancestors() {
     for (path, never) in [
         ("", "/apiVersion"),

@@ -6,6 +6,7 @@ use crate::grant::tree::KeyGuard;
 use crate::path::{ListSegment, segments, unescape};
 use crate::protected::never_written_at;
 use crate::schema::{ROOT, Schema, Shape};
+use crate::slash::Advice;
 
 impl Transaction {
     pub(super) fn unreadable(&self, path: &str) -> AccessError {
@@ -13,8 +14,9 @@ impl Transaction {
         let line = line(path, None);
         AccessError::Forbidden(format!(
             "reading {} is forbidden: the plugin may read {reads} and write {writes}; \
-             add the line {line} to `read` in chain.yaml, and `.read(...)` with the path in the plugin's `needs`",
-            shown(path)
+             add the line {line} to `read` in chain.yaml, and `.read(...)` with the path in the plugin's `needs`{}",
+            shown(path),
+            Advice(path)
         ))
     }
 
@@ -40,7 +42,8 @@ impl Transaction {
                 line(path, None)
             ),
         };
-        AccessError::Forbidden(format!("writing {shown} is forbidden: {reason}"))
+        let advice = Advice(path);
+        AccessError::Forbidden(format!("writing {shown} is forbidden: {reason}{advice}"))
     }
 
     pub(super) fn keeps_key(&self, path: &str, guard: KeyGuard<'_>) -> AccessError {

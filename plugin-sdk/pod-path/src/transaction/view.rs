@@ -247,7 +247,7 @@ impl ViewWriter<'_> {
             Value::Array(list) => self.show_elements(list, selection)?,
             scalar => {
                 let reason = format_args!(
-                    "a field of the view leads through {}, which has no fields",
+                    "a field of the view leads through {}, which has no fields; a `/` in a key is written `~1`",
                     crate::check::noun(scalar)
                 );
                 return Err(AccessError::invalid_path(shown(self.path), reason));

@@ -48,6 +48,16 @@ fn keys_are_a_name_with_an_optional_dns_prefix() {
 }
 
 #[test]
+fn a_key_is_no_path() {
+    let advice = "has `~1`, which stands for `/` in paths alone: write `/`";
+    check_key("example.com~1team", Some(advice));
+    check(
+        json!({ "labels": [{ "key": "a", "value": "$(namespace/labels/example.com~1team)" }] }),
+        &[&format!("label a: value: label example.com~1team {advice}")],
+    );
+}
+
+#[test]
 fn a_prefix_of_an_annotation_may_have_capitals() {
     check(
         json!({ "annotations": [{ "key": "Example.com/a", "value": "x" }] }),

@@ -158,6 +158,28 @@ fn a_scalar_has_no_fields() {
 }
 
 #[test]
+fn a_slash_that_belongs_to_a_key_or_a_value_is_told() {
+    for (path, meant) in [
+        (
+            "/metadata/labels/example.com/team",
+            "/metadata/labels/example.com~1team",
+        ),
+        (
+            "/spec/nodeSelector/kubernetes.io/os",
+            "/spec/nodeSelector/kubernetes.io~1os",
+        ),
+        (
+            "/spec/containers/0/volumeMounts/[mountPath=/etc/mesh]",
+            "/spec/containers/0/volumeMounts/[mountPath=~1etc~1mesh]",
+        ),
+    ] {
+        let error = unrestricted().get(path).unwrap_err().to_string();
+        let advice = format!("; a `/` in a key or value is written `~1`: write {meant}");
+        assert!(error.ends_with(&advice), "{error}");
+    }
+}
+
+#[test]
 fn a_selector_that_matches_several_is_invalid() {
     check_invalid(
         "/spec/containers/0/ports/[containerPort=80]",
