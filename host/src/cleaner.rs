@@ -13,7 +13,7 @@ use podloom_controllers::cleaner::offline::{self, Live, Question, Rehearsal, Sta
 use self::files::{Checked, Files};
 use self::report::Line;
 use crate::cli::{Against, CleanerCheckArguments};
-use crate::error::{CommandError, Diagnostic, escape_controls};
+use crate::error::{CommandError, Diagnostic, shown};
 use crate::manifest::Step;
 use crate::output;
 use crate::render::typed::diagnostic;
@@ -126,7 +126,7 @@ async fn live(client: Option<Client>, cleaner: &Checked<'_>) -> Live {
             format!("the Cleaner itself cannot be read, so its time is taken to be over: {error}")
         }
     };
-    let title = escape_controls(&cleaner.document.title());
+    let title = shown(&cleaner.document.title());
     output::print_note(&format!("{title}: {note}\n"));
     written
 }

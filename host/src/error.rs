@@ -1,7 +1,14 @@
 //! Errors of a command: what is wrong with the input, and where.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
+
+/// How much of a word or a value is shown, in characters: more than any valid name or key has.
+const WORD: usize = 320;
+
+/// How much of a message is shown, in bytes: the longest reason that a plugin can give, and what is said around it.
+const MESSAGE: usize = 20 << 10;
 
 /// A position in the input. Lines and columns count from one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +59,7 @@ impl Diagnostic {
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(position) = &self.position {
-            write!(f, "{}:", escape_controls(&position.file))?;
+            write!(f, "{}:", shown(&position.file))?;
             if position.line > 0 {
                 write!(f, "{}:{}:", position.line, position.column)?;
             }
@@ -60,7 +67,7 @@ impl fmt::Display for Diagnostic {
         }
         let mut separator = if self.position.is_some() { ", " } else { "" };
         for part in [&self.object, &self.field].into_iter().flatten() {
-            write!(f, "{separator}{}", escape_controls(part))?;
+            write!(f, "{separator}{}", shown(part))?;
             separator = ", ";
         }
         if separator == ", " {
@@ -68,11 +75,53 @@ impl fmt::Display for Diagnostic {
         }
         // Indented, so that a message of several lines reads as one entry of the list.
         let mut indent = "";
-        for line in self.message.trim_end().lines() {
+        for line in cut(self.message.trim_end()).lines() {
             write!(f, "{indent}{}", escape_controls(line))?;
             indent = "\n    ";
         }
         Ok(())
+    }
+}
+
+/// A text from outside as messages show it: without control characters, and cut.
+pub(crate) fn shown(text: &str) -> String {
+    escape_controls(&cut(text))
+}
+
+/// A value from outside as messages quote it.
+pub(crate) fn quoted(value: &str) -> String {
+    format!("{:?}", first(WORD, value))
+}
+
+/// A value of JSON from outside as messages show it.
+pub(crate) fn value(value: &serde_json::Value) -> String {
+    first(WORD, &value.to_string()).into_owned()
+}
+
+/// Cuts each word that is too long, such as a name of 80 KB, and then the whole. What a message says about a word stays.
+pub(crate) fn cut(text: &str) -> Cow<'_, str> {
+    if text.len() <= WORD {
+        return Cow::Borrowed(text);
+    }
+    let mut short = String::new();
+    for word in text.split_inclusive(char::is_whitespace) {
+        if short.len() > MESSAGE {
+            short.push('…');
+            break;
+        }
+        let end = word.trim_end_matches(char::is_whitespace).len();
+        let (word, space) = word.split_at(end);
+        short.push_str(&first(WORD, word));
+        short.push_str(space);
+    }
+    Cow::Owned(short)
+}
+
+/// The first characters of a text.
+fn first(length: usize, text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(length) {
+        Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
+        None => Cow::Borrowed(text),
     }
 }
 

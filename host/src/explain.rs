@@ -6,7 +6,7 @@ use podloom_controllers::{Change, PluginOutcome, PluginRun, Severity, Write};
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
-use crate::error::escape_controls;
+use crate::error::shown;
 use crate::output::{ADDED, CHANGED, QUIET, REMOVED, TITLE, WARNING, paint, yaml};
 
 /// A write whose values are hidden.
@@ -74,7 +74,7 @@ fn change(write: &Write) -> String {
         .as_deref()
         // The host accepts only JSON, so this does not fail.
         .map(|new| serde_json::from_str(new).unwrap_or_else(|_| Value::String(new.to_owned())));
-    let path = &escape_controls(&write.path);
+    let path = &shown(&write.path);
     let mut text = String::new();
     match (old, &new) {
         (None, Some(new)) => one_sided(&mut text, '+', path, new),

@@ -9,7 +9,7 @@ use podloom_mutators::{Chain, Mutation, OrderDependence, Rejected, Request, RunO
 use podloom_pod_path::{ChangeKind, compare};
 use serde_json::Value;
 
-use crate::error::escape_controls;
+use crate::error::shown;
 use crate::explain;
 use crate::output::{QUIET, TITLE, paint};
 use crate::stamp;
@@ -136,9 +136,7 @@ impl<'c> Orders<'c> {
 impl Pair {
     fn said(&self) -> (u8, String) {
         match (&self.seen, &self.dependence) {
-            (Some(Seen { pod, how, .. }), _) => {
-                (0, format!("matters: {}: {how}", escape_controls(pod)))
-            }
+            (Some(Seen { pod, how, .. }), _) => (0, format!("matters: {}: {how}", shown(pod))),
             (None, Some(dependence)) if self.pods == 0 => (
                 1,
                 format!("not known, since no pod was passed to both: {dependence}"),
@@ -197,7 +195,7 @@ fn difference(
 }
 
 fn cut(rejected: &Rejected) -> String {
-    let reason = escape_controls(&rejected.to_string());
+    let reason = shown(&rejected.to_string());
     match reason.char_indices().nth(REASON) {
         None => reason,
         Some((end, _)) => format!("{}...", reason.get(..end).unwrap_or_default()),
@@ -214,7 +212,7 @@ fn changes(as_is: &Value, swapped: &Value) -> String {
             ChangeKind::Changed => "~",
             ChangeKind::Reordered => "another order in",
         };
-        format!("{sign} {}", escape_controls(&change.path))
+        format!("{sign} {}", shown(&change.path))
     });
     let mut text = shown.collect::<Vec<_>>().join(", ");
     if changes.len() > PATHS {

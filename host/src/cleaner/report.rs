@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::files::Checked;
 use crate::cli::ReportFormat;
-use crate::error::{CommandError, escape_controls};
+use crate::error::{CommandError, shown};
 use crate::output::{self, ADDED, CHANGED, QUIET, REMOVED, TITLE, paint};
 
 /// How much of a condition is shown, in characters.
@@ -59,11 +59,11 @@ impl Line<'_> {
             self.cleaner.document.name(),
             self.at
         );
-        line(0, &paint(TITLE, &escape_controls(&title)));
+        line(0, &paint(TITLE, &shown(&title)));
         let Rehearsal {
             reason, message, ..
         } = &self.rehearsal;
-        line(2, &format!("{reason}: {}", escape_controls(message)));
+        line(2, &format!("{reason}: {}", shown(message)));
         if self.live.is_deleted {
             line(
                 2,
@@ -110,20 +110,14 @@ impl Line<'_> {
     fn deletions(&self) -> Vec<String> {
         let mut lines = match &self.rehearsal.deleted {
             Ok(objects) => objects.iter().map(doomed).collect(),
-            Err(problem) => vec![format!(
-                "it is not known what: {}",
-                escape_controls(problem)
-            )],
+            Err(problem) => vec![format!("it is not known what: {}", shown(problem))],
         };
         if let Some(release) = self.release() {
-            lines.push(escape_controls(&format!("the Helm release {release}")));
+            lines.push(shown(&format!("the Helm release {release}")));
         }
         lines.push("this Cleaner".to_owned());
         if let Some(sink) = &self.cleaner.spec.cloud_event_sink {
-            lines.push(format!(
-                "and it would send a CloudEvent to {}",
-                escape_controls(sink)
-            ));
+            lines.push(format!("and it would send a CloudEvent to {}", shown(sink)));
         }
         lines
     }
@@ -205,7 +199,7 @@ fn verdict(result: &ConditionResult, conditions: &[String]) -> Vec<String> {
         condition.unwrap_or_default()
     )];
     if let Some(message) = &result.message {
-        let message = escape_controls(without_index(index, message));
+        let message = shown(without_index(index, message));
         lines.push(format!("           {message}"));
     }
     lines
@@ -214,7 +208,7 @@ fn verdict(result: &ConditionResult, conditions: &[String]) -> Vec<String> {
 /// A condition in one line.
 fn shortened(condition: &str) -> String {
     let words: Vec<&str> = condition.split_whitespace().collect();
-    let line = escape_controls(&words.join(" "));
+    let line = shown(&words.join(" "));
     match line.char_indices().nth(CONDITION_CHARACTERS) {
         Some((end, _)) => format!("{}...", line.get(..end).unwrap_or_default()),
         None => line,
@@ -223,7 +217,7 @@ fn shortened(condition: &str) -> String {
 
 fn seen(target: &TargetLine) -> String {
     let names = target.objects.iter().take(NAMES);
-    let names: Vec<String> = names.map(|name| escape_controls(name)).collect();
+    let names: Vec<String> = names.map(|name| shown(name)).collect();
     let more = match target.objects.len().saturating_sub(NAMES) {
         0 => String::new(),
         more => format!(" and {more} more"),
@@ -232,18 +226,14 @@ fn seen(target: &TargetLine) -> String {
         true => "none".to_owned(),
         false => names.join(", "),
     };
-    format!(
-        "{}: {} {names}{more}",
-        target.name,
-        escape_controls(&target.kind)
-    )
+    format!("{}: {} {names}{more}", target.name, shown(&target.kind))
 }
 
 fn doomed(object: &PlannedObject) -> String {
     let line = format!("{} {}", object.kind, object.name);
     format!(
         "{} {}",
-        escape_controls(&line),
+        shown(&line),
         paint(QUIET, &format!("(target {})", object.target))
     )
 }

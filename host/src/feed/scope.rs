@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Skipped;
 use crate::cli::{PodArguments, RecordArguments};
-use crate::error::{CommandError, escape_controls};
+use crate::error::{CommandError, shown};
 use crate::explain::count;
 use crate::lists::{self, Connection, Pages, Place, Trouble};
 use crate::render::{Metadata, Namespaces};
@@ -163,7 +163,7 @@ impl Reading {
     pub(crate) fn left_out(&mut self) -> Vec<Skipped> {
         let unread = std::mem::take(&mut self.unread).into_iter();
         let skipped = unread.map(|(owner, pods)| Skipped {
-            what: format!("{} of a {}", count(pods, "pod"), escape_controls(&owner)),
+            what: format!("{} of a {}", count(pods, "pod"), shown(&owner)),
             why: "owners of this kind are not read: put them into files, and name their pod templates with --pod-template".to_owned(),
         });
         skipped.collect()

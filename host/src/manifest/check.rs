@@ -20,7 +20,7 @@ use super::field::Step;
 use super::findings::{Findings, unknown_field, wrong_type};
 use super::kinds::{self, DocumentKind};
 use super::untouched::{self, Unknown};
-use crate::error::CommandError;
+use crate::error::{CommandError, quoted, value};
 
 /// Checks every object: our own kinds against their CRDs, pods and templates against the Pod's types.
 pub(crate) fn check(documents: &[Document], unknown: Unknown) -> Result<Findings, CommandError> {
@@ -89,7 +89,8 @@ fn check_name(document: &Document, findings: &mut Findings) {
         "the name is missing: set metadata.name".to_owned()
     } else if !is_dns_subdomain(name) {
         format!(
-            "{name:?} is not a valid name: use at most 253 lower-case letters, digits, '-' and '.', and start and end each part with a letter or digit"
+            "{} is not a valid name: use at most 253 lower-case letters, digits, '-' and '.', and start and end each part with a letter or digit",
+            quoted(name)
         )
     } else {
         return;
@@ -220,7 +221,11 @@ impl Schema {
                 findings.errors.push(document.diagnostic(&path, message));
             }
             ValidationErrorKind::Enum { options } => {
-                let message = format!("is {} and must be {}", error.instance(), one_of(options));
+                let message = format!(
+                    "is {} and must be {}",
+                    value(error.instance()),
+                    one_of(options)
+                );
                 findings.errors.push(document.diagnostic(&path, message));
             }
             kind => {

@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
+use crate::error::quoted;
+
 /// One step from a value to a value inside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -95,7 +97,7 @@ pub(crate) fn name(path: &[Step]) -> String {
                 text.push_str(key);
             }
             Step::Key(key) => {
-                let _infallible = write!(text, "[{key:?}]");
+                let _infallible = write!(text, "[{}]", quoted(key));
             }
         }
     }

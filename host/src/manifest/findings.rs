@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::document::Document;
 use super::field::Step;
-use crate::error::Diagnostic;
+use crate::error::{Diagnostic, quoted};
 
 /// How many known fields a message lists at most.
 const MOST_LISTED: usize = 24;
@@ -59,7 +59,10 @@ pub(super) fn wrong_type(
             format!("is the {noun} {written} and must be {expected}")
         }
         (Value::String(text), _) if is_scalar_of(text, expected) => {
-            format!("is the string {text:?} and must be {expected}: write it without quotes")
+            format!(
+                "is the string {} and must be {expected}: write it without quotes",
+                quoted(text)
+            )
         }
         _ => format!("is a {noun} and must be {expected}"),
     }

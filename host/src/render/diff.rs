@@ -3,7 +3,7 @@
 use similar::TextDiff;
 
 use super::outcome::Rendered;
-use crate::error::escape_controls;
+use crate::error::{escape_controls, shown};
 use crate::manifest::Document;
 use crate::output::{self, ADDED, QUIET, REMOVED, TITLE, paint};
 
@@ -15,7 +15,7 @@ pub(super) fn of(document: &Document, rendered: &Rendered) -> anyhow::Result<Str
     let (before, after) = (output::yaml(before)?, output::yaml(&rendered.value)?);
     let at = document.position(&[]);
     let title = format!("{}:{} {}", at.file, at.line, document.title());
-    let title = escape_controls(&title);
+    let title = shown(&title);
     Ok(unified(
         &before,
         &after,

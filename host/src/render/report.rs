@@ -4,7 +4,7 @@ use podloom_controllers::{PluginOutcome, PluginRun, Write};
 use serde_json::{Map, Value, json};
 
 use super::{Problems, Settled};
-use crate::error::Diagnostic;
+use crate::error::{Diagnostic, cut};
 
 /// The report.
 pub(super) fn of(outcomes: &[Settled<'_>], problems: &Problems, namespace: &str) -> Value {
@@ -86,10 +86,13 @@ fn diagnostic(diagnostic: &Diagnostic) -> Value {
         ("column", known.map(|at| json!(at.column))),
         (
             "object",
-            diagnostic.object.as_ref().map(|object| json!(object)),
+            diagnostic.object.as_ref().map(|object| json!(cut(object))),
         ),
-        ("field", diagnostic.field.as_ref().map(|field| json!(field))),
-        ("message", Some(json!(diagnostic.message))),
+        (
+            "field",
+            diagnostic.field.as_ref().map(|field| json!(cut(field))),
+        ),
+        ("message", Some(json!(cut(&diagnostic.message)))),
     ])
 }
 

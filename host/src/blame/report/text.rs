@@ -8,7 +8,7 @@ use crate::blame::authors::{Author, Blamed};
 use crate::blame::proof::Proof;
 use crate::blame::stamp::Stamp;
 use crate::blame::trials::short;
-use crate::error::escape_controls;
+use crate::error::{escape_controls, shown};
 use crate::output::{ADDED, CHANGED, QUIET, WARNING, paint};
 
 /// The longest gutter; who has a longer name moves his line to the right.
@@ -17,7 +17,7 @@ const WIDEST: usize = 48;
 pub(super) fn of(report: &Report<'_>) -> String {
     let mut text = String::new();
     for (style, line) in notes(report) {
-        text.push_str(&paint(style, &format!("# {}", escape_controls(&line))));
+        text.push_str(&paint(style, &format!("# {}", shown(&line))));
         text.push('\n');
     }
     let plugins = report.stamp.plugins();

@@ -8,7 +8,7 @@ use podloom_pod_path::shown;
 use super::corpus::Corpus;
 use super::narrow::{covers, is_above};
 use super::search::{Used, UsedByPlugin};
-use crate::error::escape_controls;
+use crate::error;
 use crate::explain::count;
 use crate::output::{ADDED, CHANGED, QUIET, REMOVED, TITLE, paint};
 
@@ -221,5 +221,5 @@ fn section(text: &mut String, title: &str, rows: &[String]) {
 }
 
 fn path_text(path: &str) -> String {
-    escape_controls(shown(path))
+    error::shown(shown(path))
 }

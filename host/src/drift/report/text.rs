@@ -7,7 +7,7 @@ use super::super::judge::Unclear;
 use super::super::mend::mend;
 use super::table::table;
 use super::{Report, pods, why};
-use crate::error::escape_controls;
+use crate::error::shown;
 use crate::explain::count;
 use crate::output::{QUIET, REMOVED, TITLE, WARNING, paint};
 
@@ -29,7 +29,7 @@ pub(super) fn of(report: &Report<'_>) -> String {
     for skipped in report.skipped {
         let label = paint(WARNING, "skipped:");
         let said = format!("{}: {}", skipped.what, skipped.why);
-        lines.push(format!("{label} {}", escape_controls(&said)));
+        lines.push(format!("{label} {}", shown(&said)));
     }
     lines.push(String::new());
     lines.join("\n")
@@ -59,9 +59,9 @@ fn table_of(rows: &[Row]) -> Vec<String> {
     let mut aligned = table(&cells).into_iter();
     lines.extend(aligned.next().map(|it| format!("  {}", paint(QUIET, &it))));
     for (line, row) in aligned.zip(rows) {
-        lines.push(format!("  {}", escape_controls(&line)));
+        lines.push(format!("  {}", shown(&line)));
         let details = details(row).into_iter();
-        lines.extend(details.map(|it| format!("    {}", paint(QUIET, &escape_controls(&it)))));
+        lines.extend(details.map(|it| format!("    {}", paint(QUIET, &shown(&it)))));
     }
     lines
 }
@@ -113,7 +113,7 @@ fn chains(findings: &Findings) -> Vec<String> {
     let rows = table(&rows).into_iter().enumerate();
     lines.extend(rows.map(|(number, line)| match number {
         0 => format!("  {}", paint(QUIET, &line)),
-        _ => format!("  {}", escape_controls(&line)),
+        _ => format!("  {}", shown(&line)),
     }));
     if findings.other_chains > 0 {
         lines.push(format!(

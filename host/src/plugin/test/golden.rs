@@ -9,7 +9,7 @@ use anyhow::Context;
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
-use crate::error::{CommandError, Diagnostic, escape_controls};
+use crate::error::{CommandError, Diagnostic, escape_controls, shown};
 use crate::output::{ADDED, REMOVED, paint, yaml};
 use crate::stamp;
 
@@ -96,5 +96,5 @@ pub(super) fn text_of(pod: &Value, before: &Value) -> anyhow::Result<String> {
 
 /// The text of a golden file for a denied pod.
 pub(super) fn text_of_denial(reason: &str) -> String {
-    format!("# denied: {}\n", escape_controls(reason))
+    format!("# denied: {}\n", shown(reason))
 }

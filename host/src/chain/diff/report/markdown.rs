@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::{Group, Line, Report, heading, many, plugins, remarks, rest, same, sign, unnamed};
+use crate::error::cut;
 use crate::output::yaml;
 
 pub(super) fn of(report: &Report<'_>) -> anyhow::Result<String> {
@@ -89,7 +90,7 @@ fn capitalized(text: &str) -> String {
 /// A text in which nothing means anything to Markdown, in one line.
 fn plain(text: &str) -> String {
     let mut plain = String::new();
-    for letter in text.chars() {
+    for letter in cut(text).chars() {
         match letter {
             letter if letter.is_control() => plain.push(' '),
             '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '#' | '|' | '~' | '&' | '!' | '@' => {
@@ -104,7 +105,7 @@ fn plain(text: &str) -> String {
 
 /// A text as code, in one line.
 fn code(text: &str) -> String {
-    let text: String = text
+    let text: String = cut(text)
         .chars()
         .map(|letter| if letter.is_control() { ' ' } else { letter })
         .collect();

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{
     Group, Line, Rank, Report, heading, many, plugins, remarks, rest, same, sign, unnamed,
 };
-use crate::error::escape_controls;
+use crate::error::{escape_controls, shown};
 use crate::output::{ADDED, CHANGED, QUIET, REMOVED, TITLE, WARNING, paint, yaml};
 
 pub(super) fn of(report: &Report<'_>) -> anyhow::Result<String> {
@@ -22,7 +22,7 @@ pub(super) fn of(report: &Report<'_>) -> anyhow::Result<String> {
             line(2, &paint(QUIET, &names(group)));
         }
         for reason in &group.reasons {
-            line(2, &escape_controls(reason));
+            line(2, &shown(reason));
         }
         if group.has_more_reasons {
             line(2, &paint(QUIET, "and other reasons"));
@@ -43,7 +43,7 @@ pub(super) fn of(report: &Report<'_>) -> anyhow::Result<String> {
     for skipped in report.skipped {
         let label = paint(WARNING, "skipped:");
         let said = format!("{}: {}", skipped.what, skipped.why);
-        line(0, &format!("{label} {}", escape_controls(&said)));
+        line(0, &format!("{label} {}", shown(&said)));
     }
     Ok(text)
 }
@@ -59,7 +59,7 @@ fn title(group: &Group) -> String {
     if !group.plugins.is_empty() {
         let _infallible = write!(title, " ({})", plugins(&group.plugins));
     }
-    paint(style, &escape_controls(&title))
+    paint(style, &shown(&title))
 }
 
 fn names(group: &Group) -> String {
@@ -67,7 +67,7 @@ fn names(group: &Group) -> String {
         0 => String::new(),
         more => format!(", and {more} more"),
     };
-    escape_controls(&format!("{}{more}", group.names.join(", ")))
+    shown(&format!("{}{more}", group.names.join(", ")))
 }
 
 fn change_lines(change: &Line) -> anyhow::Result<Vec<String>> {
@@ -79,11 +79,11 @@ fn change_lines(change: &Line) -> anyhow::Result<Vec<String>> {
     let (sign, remarks) = (sign(change.kind), remarks(change));
     let mut lines = Vec::new();
     for path in change.paths() {
-        let path = escape_controls(&format!("{sign} {path}"));
+        let path = shown(&format!("{sign} {path}"));
         lines.push(format!(
             "{}{}",
             paint(style, &path),
-            paint(QUIET, &escape_controls(&remarks))
+            paint(QUIET, &shown(&remarks))
         ));
     }
     if let Some((old, new)) = &change.kept {
