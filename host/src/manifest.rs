@@ -12,6 +12,7 @@ mod node;
 mod numbering;
 mod outline;
 mod parse;
+mod scalar;
 mod slices;
 mod source;
 mod syntax;

@@ -28,7 +28,7 @@ pub enum ManifestError {
     #[error("{MANIFEST} is larger than {}", show_bytes(MANIFEST_BYTES))]
     TooLarge,
     /// It is not text.
-    #[error("{MANIFEST} is not UTF-8")]
+    #[error("{MANIFEST} is not UTF-8 text; save it as UTF-8")]
     NotUtf8,
     /// It has nothing but comments.
     #[error(
@@ -272,6 +272,11 @@ impl MessageFormatter for PlainMessages {
                 "expected an object"
             }
             Error::InvalidScalar { ty: "boolean", .. } => "expected true or false",
+            Error::NonFiniteFloat { value, .. } => {
+                return Cow::Owned(format!(
+                    "{value} is no number in JSON; if it is text, write \"{value}\""
+                ));
+            }
             _ => return UserMessageFormatter.format_message(error),
         })
     }

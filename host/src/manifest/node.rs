@@ -19,6 +19,8 @@ pub(super) enum Raw {
     Null,
     Bool(bool),
     Number(Number),
+    /// Infinity, or no number; JSON has neither.
+    NotFinite,
     String(String),
     List(Vec<Node>),
     Map(Vec<(Node, Node)>),
@@ -66,10 +68,8 @@ impl<'de> Visitor<'de> for RawVisitor {
         Ok(Raw::Number(value.into()))
     }
 
-    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Raw, E> {
-        Number::from_f64(value)
-            .map(Raw::Number)
-            .ok_or_else(|| E::custom("not a finite number"))
+    fn visit_f64<E>(self, value: f64) -> Result<Raw, E> {
+        Ok(Number::from_f64(value).map_or(Raw::NotFinite, Raw::Number))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Raw, E> {

@@ -1,7 +1,8 @@
 //! Parses the text of a file into objects.
 //!
 //! It follows `kubectl`, so that a manifest means the same here and to the API server: several documents in a file, empty ones
-//! skipped, anchors and merge keys resolved, `0644` octal, and YAML 1.1's booleans (also `yes`, `no`, `on`, `off`, `y`, `n`).
+//! skipped, anchors and merge keys resolved, and plain scalars as [`scalar`] says: `0644` octal, YAML 1.1's booleans (also `yes`,
+//! `no`, `on`, `off`, `y`, `n`), and `83e2010` a text.
 //! Where such a boolean should be a string, the type check reports it with the advice to quote it.
 //! JSON is YAML, so it needs no parser of its own.
 
@@ -14,10 +15,11 @@ use super::document::{Children, Document, Span, SpanTree};
 use super::field::{self, Step};
 use super::node::{Node, Raw};
 use super::numbering::Numbering;
+use super::scalar::{self, Scalar};
 use super::source::Source;
 use super::syntax;
 use super::written::{Finder, Written};
-use crate::error::{Diagnostic, Position};
+use crate::error::{Diagnostic, Position, quoted};
 
 /// The objects of a file, and what could not be read.
 #[derive(Debug, Default)]
@@ -217,8 +219,14 @@ impl Reader<'_> {
             key,
             children: Children::Scalar,
         };
-        let value = match node.raw {
+        let value = match self.resolved(node.raw, &spans.value) {
             Raw::Null => Value::Null,
+            Raw::NotFinite => {
+                let written = self.written(&spans.value);
+                let message = format!("{written} is no number in JSON: write \"{written}\"");
+                self.report(&spans.value, &message);
+                Value::Null
+            }
             Raw::Bool(value) => Value::Bool(value),
             Raw::Number(value) => Value::Number(integral(value)),
             Raw::String(value) => Value::String(value),
@@ -244,6 +252,43 @@ impl Reader<'_> {
         (value, spans)
     }
 
+    /// The parser's value; if it is a plain scalar without a tag, kubectl's.
+    fn resolved(&self, raw: Raw, at: &Span) -> Raw {
+        let written = self.written(at);
+        let is_plain = match &raw {
+            Raw::List(_) | Raw::Map(_) => false,
+            Raw::String(text) => text == written,
+            _ => !written.is_empty() && !written.starts_with(['"', '\'', '|', '>']),
+        };
+        if !is_plain || self.has_tag(at) {
+            return raw;
+        }
+        match scalar::resolve(written) {
+            Scalar::Null => Raw::Null,
+            Scalar::Bool(value) => Raw::Bool(value),
+            Scalar::Number(value) => Raw::Number(value),
+            Scalar::NotFinite => Raw::NotFinite,
+            Scalar::Text => Raw::String(written.to_owned()),
+        }
+    }
+
+    /// Whether a tag is before a scalar; an anchor may be between them.
+    fn has_tag(&self, at: &Span) -> bool {
+        let before = self.source.text.get(..at.bytes.start).unwrap_or_default();
+        // In JSON without spaces, the word before would be everything before.
+        if !before.ends_with(|last: char| last.is_ascii_whitespace()) {
+            return false;
+        }
+        let mut words = before.split_ascii_whitespace().rev();
+        let word = words.find(|word| !word.starts_with('&'));
+        word.is_some_and(|word| word.trim_start_matches(['[', '{', ',']).starts_with('!'))
+    }
+
+    fn written(&self, at: &Span) -> &str {
+        let text = self.source.text.get(at.bytes.clone());
+        text.unwrap_or_default()
+    }
+
     fn map(
         &mut self,
         entries: Vec<(Node, Node)>,
@@ -257,7 +302,7 @@ impl Reader<'_> {
             let (value, spans) = self.value(node, Some(at.clone()));
             self.path.pop();
             if fields.insert(name.clone(), value).is_some() {
-                self.report(&at, &format!("key {name:?} appears twice"));
+                self.report(&at, &format!("key {} appears twice", quoted(&name)));
             }
             child_spans.insert(name, spans);
         }
@@ -268,8 +313,9 @@ impl Reader<'_> {
     /// `120`, and `on` would become `true`.
     fn key(&mut self, key: Node) -> Option<String> {
         let at = span(&key.at);
-        let written = self.source.text.get(at.bytes.clone()).unwrap_or_default();
-        let kind = match key.raw {
+        let raw = self.resolved(key.raw, &at);
+        let written = self.written(&at);
+        let kind = match raw {
             Raw::String(name) => return Some(name),
             Raw::Number(number) if number.to_string() == written => {
                 if !number.is_f64() {
@@ -277,7 +323,7 @@ impl Reader<'_> {
                 }
                 "a number"
             }
-            Raw::Number(_) => "a number",
+            Raw::Number(_) | Raw::NotFinite => "a number",
             Raw::Bool(_) => "a boolean",
             Raw::Null => "null",
             Raw::List(_) | Raw::Map(_) => "a list or map",
@@ -307,7 +353,7 @@ impl Reader<'_> {
 }
 
 /// JSON has one type of number: `kubectl` sends `1.0` and `1e3` as integers.
-fn integral(number: Number) -> Number {
+pub(super) fn integral(number: Number) -> Number {
     // Beyond 2^53 a float no longer identifies one integer.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match number.as_f64() {

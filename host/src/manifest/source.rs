@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::slices;
 use crate::error::{CommandError, Diagnostic};
 
 /// The largest manifest that is read. etcd limits an object to 1.5 MiB, so real manifests stay far below.
@@ -133,6 +134,11 @@ pub(super) fn read_text(name: &str, reader: impl Read) -> Result<Source, Diagnos
             MAX_BYTES / 1024 / 1024
         )));
     }
+    if is_utf16(&bytes) {
+        return Err(Diagnostic::new(format!(
+            "{name}: the text is UTF-16, as some editors and shells on Windows write it: save it as UTF-8"
+        )));
+    }
     let text = String::from_utf8(bytes).map_err(|error| {
         let line = error.as_bytes()[..error.utf8_error().valid_up_to()]
             .iter()
@@ -142,8 +148,41 @@ pub(super) fn read_text(name: &str, reader: impl Read) -> Result<Source, Diagnos
     })?;
     Ok(Source {
         name: name.into(),
-        text: text.into(),
+        text: without_marks(text).into(),
     })
+}
+
+/// YAML begins with a character of ASCII, unless there is a byte order mark.
+fn is_utf16(bytes: &[u8]) -> bool {
+    match bytes {
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => true,
+        [first, second, ..] => (*first == 0) != (*second == 0),
+        _ => false,
+    }
+}
+
+/// Replaces byte order marks after separators, as `cat` leaves them there: kubectl reads each document as a file of its own. Lines
+/// and offsets stay as they are.
+fn without_marks(text: String) -> String {
+    const MARK: char = '\u{feff}';
+    if !text.contains("\n\u{feff}") {
+        return text;
+    }
+    let mut clean = String::with_capacity(text.len());
+    let mut is_after_separator = false;
+    for line in text.split_inclusive('\n') {
+        let line = match line.strip_prefix(MARK) {
+            Some(rest) if is_after_separator => {
+                let end = clean.trim_end_matches(['\r', '\n']).len();
+                clean.insert_str(end, "   ");
+                rest
+            }
+            _ => line,
+        };
+        is_after_separator = slices::is_separator(line);
+        clean.push_str(line);
+    }
+    clean
 }
 
 fn unreadable(name: &str, error: &io::Error) -> Diagnostic {

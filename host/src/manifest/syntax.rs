@@ -5,12 +5,13 @@ use std::fmt::Write;
 
 use serde_saphyr::Options;
 use serde_saphyr::budget::BudgetBreach;
+use serde_saphyr::options::NonFiniteFloatPolicy;
 
 use super::node::Node;
 use super::numbering::Numbering;
 use super::slices;
 use super::source::Source;
-use crate::error::{Diagnostic, Position};
+use crate::error::{Diagnostic, Position, quoted};
 
 /// Deeper than any Kubernetes object (a CRD with a pod inside has about sixty levels), and safe for the recursive functions here.
 const MAX_DEPTH: usize = 128;
@@ -99,6 +100,8 @@ fn options() -> Options {
             max_total_replayed_events: MAX_REPLAYED,
         },
         legacy_octal_numbers: true,
+        // `83e2010` is a text to kubectl.
+        non_finite_float_policy: NonFiniteFloatPolicy::PassThrough,
         with_snippet: false,
     }
 }
@@ -110,7 +113,7 @@ fn explain(source: &Source, error: &serde_saphyr::Error) -> Diagnostic {
         .map_or((0, 0), |at| (at.line(), at.column()));
     let mut message = match error {
         serde_saphyr::Error::DuplicateMappingKey { key: Some(key), .. } => {
-            format!("key {key:?} appears twice")
+            format!("key {} appears twice", quoted(key))
         }
         serde_saphyr::Error::Budget { breach, .. } => too_large(breach),
         serde_saphyr::Error::AliasError { error, .. }

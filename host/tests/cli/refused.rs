@@ -86,6 +86,18 @@ fn text_that_is_not_utf_8_is_an_error() {
     std::fs::write(directory.path().join("a.yaml"), b"kind: Pod\nname: \xff\n").unwrap();
     let ran = podloom_in(directory.path(), &["render", "-f", "a.yaml"], "");
     assert_eq!(ran.stderr, "error: a.yaml:2: not UTF-8 text\n");
+    let units = || "\u{feff}kind: Pod\n".encode_utf16();
+    let little: Vec<u8> = units().flat_map(u16::to_le_bytes).collect();
+    let big: Vec<u8> = units().flat_map(u16::to_be_bytes).collect();
+    for bytes in [&little[..], &little[2..], &big[..], &big[2..]] {
+        std::fs::write(directory.path().join("a.yaml"), bytes).unwrap();
+        let ran = podloom_in(directory.path(), &["render", "-f", "a.yaml"], "");
+        assert!(
+            ran.stderr.contains("a.yaml: the text is UTF-16"),
+            "{}",
+            ran.text()
+        );
+    }
 }
 
 /// As everywhere: what is wrong with one file does not hide what is wrong with the others.

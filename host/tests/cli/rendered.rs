@@ -85,3 +85,41 @@ fn directories_are_read_in_order() {
         ["c-yml", "b-yaml"]
     );
 }
+
+/// As `cat` leaves them, and as kubectl reads them; in text they are text.
+#[test]
+fn byte_order_marks_begin_documents() {
+    let object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: \"\u{feff}\"}\n";
+    let expected = [object, object].join("---\n");
+    for separator in ["---\n\u{feff}", "---\r\n\u{feff}", "---\n\u{feff}---\n"] {
+        let input = ["\u{feff}", object, separator, object].concat();
+        let ran = podloom_in(&fixtures(), &["render", "-f", "-"], &input);
+        assert_eq!(
+            (ran.code, &ran.stdout),
+            (0, &expected),
+            "{separator:?}: {}",
+            ran.text()
+        );
+    }
+}
+
+#[test]
+fn a_commit_is_text() {
+    let input = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {commit: 83e2010}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {commit: 83e2010}}\nspec: {containers: [{name: a, image: b}]}\n";
+    let ran = podloom_in(
+        &fixtures(),
+        &["render", "-f", "-", "-p", "bundles/empty"],
+        input,
+    );
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+    assert!(
+        ran.stdout.contains("data: {commit: 83e2010}\n"),
+        "{}",
+        ran.text()
+    );
+    assert!(
+        ran.stdout.contains("commit: \"83e2010\"\n"),
+        "{}",
+        ran.text()
+    );
+}
