@@ -1,6 +1,7 @@
 //! `podloom render`: renders manifests offline, as the operator would.
 
 pub(crate) mod browser;
+mod context;
 pub(crate) mod diff;
 pub(crate) mod duplicates;
 mod namespaces;
@@ -10,14 +11,14 @@ mod portal;
 mod report;
 pub(crate) mod typed;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context;
 use podloom_mutators::Chain;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::cli::{Format, RenderArguments};
-use crate::error::{CommandError, Diagnostic, escape_controls};
+use crate::error::{CommandError, Diagnostic, shown};
 use crate::manifest::{self, Depth, Document, DocumentKind, Found, Unknown};
 use crate::mutator::ChainMutator;
 use crate::{explain, load, output};
@@ -60,10 +61,20 @@ pub(crate) fn run(arguments: &RenderArguments) -> Result<(), CommandError> {
         Depth::Flat
     };
     let (files, kustomizations) = (&arguments.files, &arguments.kustomizations);
+    context::check_arguments(arguments)?;
     let mut found = manifest::find(files, kustomizations, depth)?;
     manifest::name_templates(&mut found.documents, &arguments.pod_templates);
+    let given = found.documents.len();
+    context::add(&mut found, arguments, depth)?;
     let mut problems = Problems::default();
-    let outcomes = render_found(&found, arguments, &mut problems)?;
+    let mut outcomes = render_found(&found, given, arguments, &mut problems)?;
+    if arguments.no_expand {
+        for (document, result) in &mut outcomes {
+            if let Ok(rendered) = result {
+                rendered.keep_source(document);
+            }
+        }
+    }
     let outcomes = settle(outcomes, &mut problems)?;
     if arguments.strict {
         problems.errors.append(&mut problems.warnings);
@@ -90,9 +101,10 @@ pub(crate) fn sort(errors: &mut [Diagnostic]) {
     });
 }
 
-/// Checks what was found and renders what can be rendered.
+/// Checks what was found and renders what can be rendered of the documents that were given to render; the others are context.
 fn render_found<'a>(
     found: &'a Found,
+    given: usize,
     arguments: &RenderArguments,
     problems: &mut Problems,
 ) -> Result<Vec<Outcome<'a>>, CommandError> {
@@ -141,7 +153,8 @@ fn render_found<'a>(
         namespaces: Namespaces::of(documents),
         default_namespace: namespace,
     };
-    Ok(render_all(documents, &refused, &needed, &setting))
+    let given = documents.get(..given).unwrap_or(documents);
+    Ok(render_all(given, &refused, &needed, &setting))
 }
 
 /// Loads the chain, if there is one. None if it has errors, which are added to the problems.
@@ -178,9 +191,6 @@ fn render_all<'a>(
             continue;
         }
         let result = match manifest::kind(document) {
-            DocumentKind::BrowserConfig | DocumentKind::TunnelClass | DocumentKind::Namespace => {
-                continue;
-            }
             DocumentKind::Browser => match &needed.configs {
                 Some(configs) => browser::render(document, configs, setting),
                 None => continue,
@@ -194,9 +204,12 @@ fn render_all<'a>(
                 pod::render_templates(document, &[template], setting)
             }
             DocumentKind::Named(templates) => pod::render_templates(document, &templates, setting),
-            DocumentKind::Infrastructure(_) | DocumentKind::Cleaner | DocumentKind::Other => {
-                Ok(Rendered::unchanged(document))
-            }
+            DocumentKind::BrowserConfig
+            | DocumentKind::TunnelClass
+            | DocumentKind::Namespace
+            | DocumentKind::Infrastructure(_)
+            | DocumentKind::Cleaner
+            | DocumentKind::Other => Ok(Rendered::unchanged(document)),
         };
         outcomes.push((document, result));
     }
@@ -257,7 +270,7 @@ fn report(
     problems.warnings.iter().for_each(output::warn);
     let printed = outcomes.iter().filter(|_| problems.errors.is_empty());
     for note in printed.filter_map(|outcome| outcome.rendered.as_ref()?.note.as_ref()) {
-        output::print_note(&format!("note: {}\n", escape_controls(note)));
+        output::print_note(&format!("note: {}\n", shown(note)));
     }
     if arguments.explain {
         for outcome in outcomes {
@@ -275,6 +288,7 @@ fn print(outcomes: Vec<Settled<'_>>, arguments: &RenderArguments) -> Result<(), 
     let rendered: Vec<(&Document, Rendered)> = outcomes
         .into_iter()
         .filter_map(|outcome| Some((outcome.document, outcome.rendered?)))
+        .filter(|(document, rendered)| !arguments.only_changed || rendered.is_changed(document))
         .collect();
     let note = |text: &str| {
         // Standard error has a report that programs read.
@@ -283,10 +297,11 @@ fn print(outcomes: Vec<Settled<'_>>, arguments: &RenderArguments) -> Result<(), 
         }
     };
     if rendered.is_empty() {
-        note(
-            "nothing to print: BrowserConfigs, TunnelClasses and Namespaces are read, not printed\n",
-        );
+        note("nothing to print: the chain changes no object\n");
         return Ok(());
+    }
+    if !arguments.only_changed && !arguments.diff {
+        expanded(&rendered).iter().for_each(|text| note(text));
     }
     if arguments.diff {
         let diffs: Vec<String> = rendered
@@ -312,6 +327,24 @@ fn print(outcomes: Vec<Settled<'_>>, arguments: &RenderArguments) -> Result<(), 
     output::print(&texts.join("---\n"))
 }
 
+/// What to know before the output goes to kubectl or Helm: some of it is in place of what was given.
+fn expanded(rendered: &[(&Document, Rendered)]) -> Option<String> {
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    for (document, _) in rendered.iter().filter(|(it, made)| made.is_expanded(it)) {
+        *kinds.entry(&document.kind).or_default() += 1;
+    }
+    let numbers: Vec<String> = kinds
+        .iter()
+        .map(|(kind, number)| explain::count(*number, kind))
+        .collect();
+    (!numbers.is_empty()).then(|| {
+        format!(
+            "note: {}: printed is what the operator makes of them; --no-expand prints them as they are, for kubectl and Helm\n",
+            numbers.join(", ")
+        )
+    })
+}
+
 fn title(document: &Document, pass: &Pass, namespace: &str) -> String {
     let namespace = document.namespace(namespace);
     let name = match document.name() {
@@ -319,7 +352,7 @@ fn title(document: &Document, pass: &Pass, namespace: &str) -> String {
         name => name,
     };
     let template = pass.template.as_deref().map(|path| format!(", {path}"));
-    escape_controls(&format!(
+    shown(&format!(
         "{} {namespace}/{name}{}",
         document.kind,
         template.unwrap_or_default()

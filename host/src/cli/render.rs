@@ -13,8 +13,9 @@ use crate::manifest::NamedTemplate;
 /// For a PortalExpose, the Deployment of its tunnel is printed, as an operator makes it that has the same flags for tunnels. It needs
 /// a TunnelClass.
 /// Pods and pod templates (of Deployments, CronJobs, ...) are passed through the plugin chain.
-/// BrowserConfigs, TunnelClasses and Namespaces are read, not printed; plugins can read the labels and annotations of Namespaces.
-/// All other objects are printed as they were written, with their comments; the items of a List, and JSON, are reformatted.
+/// All other objects are printed as they were written, with their comments; the items of a List, and JSON, are reformatted. Each
+/// object is printed where it stood among the others. Plugins can read the labels and annotations of Namespaces.
+/// What is needed but must not be printed is given with --context.
 /// A pod template in one of these objects is a warning, since no plugin sees it.
 ///
 /// If any object has an error or is rejected by a plugin, the errors of all objects are listed on standard error, and no object is
@@ -30,6 +31,11 @@ pub(crate) struct RenderArguments {
     /// Directories with a kustomization.yaml. They are built with kubectl kustomize, or kustomize build if there is no kubectl.
     #[arg(short = 'k', long = "kustomize", value_name = "DIR", num_args = 1..)]
     pub(crate) kustomizations: Vec<String>,
+
+    /// Files or directories with objects that are needed to render the others, and are not printed: Namespaces, BrowserConfigs,
+    /// TunnelClasses and Services. An object that -f or -k gives too is printed.
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub(crate) context: Vec<String>,
 
     /// Read subdirectories too.
     #[arg(short = 'R', long)]
@@ -47,6 +53,15 @@ pub(crate) struct RenderArguments {
     /// the option for several templates. An empty path (GROUP/KIND=) says that the kind has none.
     #[arg(long = "pod-template", value_name = "TEMPLATE", value_parser = NamedTemplate::parse)]
     pub(crate) pod_templates: Vec<NamedTemplate>,
+
+    /// Print only the objects that the chain changes, the pods of Browsers and the Deployments of PortalExposes.
+    #[arg(long)]
+    pub(crate) only_changed: bool,
+
+    /// Print Browsers and PortalExposes as they are, for kubectl apply and as a Helm post-renderer: the operator makes their pods.
+    /// They are still checked and passed through the chain.
+    #[arg(long, conflicts_with = "diff")]
+    pub(crate) no_expand: bool,
 
     /// Treat warnings as errors: print no object if there are any.
     #[arg(long)]
@@ -79,8 +94,11 @@ Examples:
   podloom render -f browser.yaml -f config.yaml --plugins target/plugins --explain >/dev/null
   podloom render -f deployment.yaml --plugins target/plugins --diff
 
-  # Pass other pod templates through the chain, here those of a Helm chart
-  helm template shop ./chart | podloom render -f - --plugins target/plugins | kubectl apply -f -
+  # Pass other pod templates through the chain, here those of a Helm chart; its other objects are passed on
+  helm template shop ./chart | podloom render -f - --no-expand --plugins target/plugins | kubectl apply -f -
+
+  # The labels of a Namespace that somebody else applies, and a BrowserConfig from elsewhere
+  podloom render -f browser.yaml --context namespace.yaml configs/ --plugins target/plugins
 
   # Pass the pod templates of kinds through the chain that podloom does not know
   podloom render -f jobs.yaml --plugins target/plugins \\

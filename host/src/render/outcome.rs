@@ -47,6 +47,28 @@ impl Rendered {
         }
     }
 
+    /// Whether another object is printed in place of the document, such as the pod of a Browser.
+    pub(crate) fn is_expanded(&self, document: &Document) -> bool {
+        self.value.get("kind") != document.value.get("kind")
+    }
+
+    /// Whether anything else is printed than what was given.
+    pub(crate) fn is_changed(&self, document: &Document) -> bool {
+        let before = self.before.as_ref();
+        self.is_expanded(document) || before.is_some_and(|before| *before != self.value)
+    }
+
+    /// Prints the document itself instead of another object in its place.
+    pub(crate) fn keep_source(&mut self, document: &Document) {
+        if self.is_expanded(document) {
+            let passes = std::mem::take(&mut self.passes);
+            *self = Self {
+                passes,
+                ..Self::unchanged(document)
+            };
+        }
+    }
+
     /// The object as a YAML document.
     pub(crate) fn yaml(&self, document: &Document) -> anyhow::Result<String> {
         let written = match self.before {

@@ -4,6 +4,7 @@ mod blame;
 mod bundles;
 mod chains;
 mod cleaner;
+mod context;
 mod controllers;
 mod diff;
 mod drift;

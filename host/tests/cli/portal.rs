@@ -32,7 +32,15 @@ spec: {ports: [{port: 80}]}
 
 #[test]
 fn an_empty_chain_stamps_the_deployment_and_not_its_pods() {
-    let arguments = ["render", "-f", "-", "--explain", "-p", "bundles/empty"];
+    let arguments = [
+        "render",
+        "-f",
+        "-",
+        "--explain",
+        "--only-changed",
+        "-p",
+        "bundles/empty",
+    ];
     let ran = podloom_in(&fixtures(), &arguments, &[CLASS, EXPOSE].concat());
     assert_eq!(ran.code, 0, "{}", ran.text());
     let deployment: Value = serde_saphyr::from_str(&ran.stdout).unwrap();
@@ -92,7 +100,7 @@ fn the_standard_chain_keeps_a_tunnel_a_tunnel() {
     let Some(bundle) = bundle() else { return };
     let plugins = bundle.to_str().unwrap();
     let files = [CLASS, EXPOSE, SERVICE].concat();
-    let arguments = ["render", "-f", "-", "-p", plugins];
+    let arguments = ["render", "-f", "-", "--only-changed", "-p", plugins];
     let ran = podloom_in(&fixtures(), &arguments, &files);
     assert_eq!(ran.code, 0, "{}", ran.text());
     let object = |text: &str| {
@@ -124,6 +132,7 @@ fn tunnels_follow_the_flags_of_the_operator() {
         "render",
         "-f",
         "-",
+        "--only-changed",
         "--portal-tunnel-image=example.com/tunnel:2.1.2",
         "--portal-tunnel-version=2.1.2",
         "--portal-progress-deadline=90s",
@@ -137,7 +146,7 @@ fn tunnels_follow_the_flags_of_the_operator() {
     assert_eq!(container["image"], "example.com/tunnel:2.1.2");
     // This version has no metrics.
     assert_eq!(container.get("livenessProbe"), None);
-    let old = [&arguments[..4], &["--portal-tunnel-version=2.0.9"]].concat();
+    let old = [&arguments[..5], &["--portal-tunnel-version=2.0.9"]].concat();
     let ran = podloom_in(&fixtures(), &old, &files);
     assert_eq!(ran.code, 1);
     assert!(ran.stderr.contains("2.1.1"), "{}", ran.text());
