@@ -74,7 +74,9 @@ fn rendered(scene: &Scene, plugins: &Path, object: &Value) -> Value {
         .args(["render", "--output=json", "--plugins"])
         .arg(plugins)
         .arg("--filename")
-        .args([namespace.path(), object.path()])
+        .arg(object.path())
+        .arg("--context")
+        .arg(namespace.path())
         .output()
         .unwrap();
     let error = String::from_utf8_lossy(&output.stderr);

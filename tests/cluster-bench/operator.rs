@@ -165,7 +165,7 @@ pub(crate) fn pod_template(podloom: &Path, plugins: &Path, api: SelenosisApi) ->
         .arg(&file)
         .arg("--plugins")
         .arg(plugins)
-        .args(["-o", "json"])
+        .args(["--only-changed", "-o", "json"])
         .output()
         .with_context(|| podloom.display().to_string())?;
     if !output.status.success() {
