@@ -102,7 +102,7 @@ fn two_of_three_relays_degrade_a_tunnel() {
             let (before, after) = (&states(&before)[number], &states(&after)[number]);
             assert_eq!(before.connected_at, after.connected_at);
         }
-        let warning = "Warning Degraded: 1 of 1 pods ready, 2 of 3 relays connected";
+        let warning = "Warning Degraded: 1 of 1 pods ready, 2 of 3 relays connected, not relay-2; relay-2: NoLease";
         let expected = ["Normal Created: ", warning, "Normal Ready: "];
         scene.events_are("shop", &expected).await;
     });

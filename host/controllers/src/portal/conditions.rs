@@ -75,7 +75,7 @@ fn available(view: &View<'_>) -> NewCondition {
     let type_ = condition::AVAILABLE;
     let facts = &view.facts;
     let url = view.public_url().unwrap_or_default();
-    let counts = relays(view);
+    let counts = view.relay_counts();
     let serves = match view.phase {
         PortalPhase::Ready => true,
         PortalPhase::Degraded => facts.connected > 0,
@@ -205,18 +205,10 @@ fn pods(view: &View<'_>) -> String {
     }
 }
 
-/// How many relays are connected.
-fn relays(view: &View<'_>) -> String {
-    let Facts {
-        connected, targets, ..
-    } = view.facts;
-    format!("{connected} of {targets} relays connected")
-}
-
 fn relay_connected(view: &View<'_>, observation: Observation) -> NewCondition {
     let type_ = condition::RELAY_CONNECTED;
     let facts = &view.facts;
-    let counts = relays(view);
+    let counts = view.relay_counts();
     let unknown = facts
         .targets
         .saturating_sub(facts.connected + facts.disconnected);

@@ -7,6 +7,7 @@ use super::phase::Window;
 use super::verdict::Blocker;
 use super::view::{View, seen};
 use crate::engine::events::Notice;
+use crate::shown::shown;
 
 /// Returns the Events that the next status is worth.
 pub(crate) fn of(view: &View<'_>) -> Vec<Notice> {
@@ -61,12 +62,15 @@ fn ready(view: &View<'_>) -> Notice {
 /// What is wrong, in one sentence.
 fn trouble(view: &View<'_>) -> String {
     let facts = &view.facts;
-    let counts = format!(
-        "{} of {} pods ready, {} of {} relays connected",
-        facts.ready, facts.desired, facts.connected, facts.targets
-    );
-    match view.blockers.first() {
-        Some(blocker) => format!("{counts}; {}", blocker.message),
-        None => counts,
+    let (ready, desired) = (facts.ready, facts.desired);
+    let counts = format!("{ready} of {desired} pods ready, {}", view.relay_counts());
+    let error = || {
+        view.lost_relays()
+            .find_map(|relay| Some((&relay.name, relay.last_error.as_ref()?)))
+    };
+    match (view.blockers.first(), error()) {
+        (Some(blocker), _) => format!("{counts}; {}", blocker.message),
+        (None, Some((name, error))) => format!("{counts}; {}: {error}", shown(name)),
+        (None, None) => counts,
     }
 }

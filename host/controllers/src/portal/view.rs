@@ -15,6 +15,7 @@ use super::verdict::{Blocker, Verdict};
 use super::world::{Settings, World};
 use crate::engine::conditions::time;
 use crate::engine::plan::later;
+use crate::shown::few;
 
 /// What is known of a tunnel.
 pub(crate) struct View<'a> {
@@ -97,6 +98,25 @@ impl<'a> View<'a> {
 
     pub(crate) fn deployment(&self) -> Option<&Deployment> {
         self.world.own_deployment()
+    }
+
+    /// The relays that do not serve the hostname, unless no pod could make them do so.
+    pub(crate) fn lost_relays(&self) -> impl Iterator<Item = &RelayState> {
+        let is_lost = |relay: &&RelayState| relay.status == RelayConnection::Disconnected;
+        let relays = self.relays.iter().filter(is_lost);
+        relays.filter(|_| self.facts.ready > 0)
+    }
+
+    /// How many relays are connected, and which ones are not.
+    pub(crate) fn relay_counts(&self) -> String {
+        let Facts {
+            connected, targets, ..
+        } = self.facts;
+        let lost = few(self.lost_relays().map(|relay| &relay.name));
+        match lost.as_str() {
+            "" => format!("{connected} of {targets} relays connected"),
+            lost => format!("{connected} of {targets} relays connected, not {lost}"),
+        }
     }
 
     /// The public URL at the first relay.
