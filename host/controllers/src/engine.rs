@@ -23,6 +23,7 @@ pub mod namespaces;
 pub mod optional;
 pub(crate) mod pass;
 mod permits;
+pub mod plain;
 pub mod plan;
 mod queue;
 pub mod read;

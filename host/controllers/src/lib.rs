@@ -28,6 +28,7 @@ pub use engine::events::{Events, Notice, Severity};
 pub use engine::namespaces::{
     NamespaceMetadata, UnreadNamespaces, are_refused as namespaces_are_refused,
 };
+pub use engine::plain::plain;
 pub use engine::readiness::Readiness;
 pub use engine::sent::{SendMetrics, SendOutcome};
 pub use finding::{FieldPath, Finding, Findings, Step, Subject};

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
+use podloom_controllers::plain;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::lease::{Candidate, HeldLease, Holder};
@@ -43,7 +44,7 @@ pub(super) async fn lead<W: Future>(
             }
             done = work() => {
                 if let Err(error) = candidate.release().await {
-                    tracing::warn!(lease = candidate.name, error = &error as &dyn std::error::Error, "could not release the Lease, other replicas have to wait until it expires");
+                    tracing::warn!(lease = candidate.name, error = plain(&error), "could not release the Lease, other replicas have to wait until it expires");
                 }
                 state.renewed.send_replace(None);
                 return Some(done);
@@ -65,13 +66,13 @@ async fn acquire(candidate: &Candidate, state: &DutyState) -> Option<HeldLease> 
             holder = async { state.may_work().await; candidate.take(&mut seen).await } => match holder {
                 Ok(Holder::Ours(held)) => return Some(held),
                 Ok(Holder::Theirs(leader)) => {
-                    let role = Role::Follower(leader);
+                    let role = Role::Follower(leader.clone());
                     if *state.role.borrow() != role {
-                        tracing::info!(duty = state.row.name, lease = candidate.name, ?role, "standing by");
+                        tracing::info!(duty = state.row.name, lease = candidate.name, leader, "standing by");
                         state.take(role);
                     }
                 }
-                Err(error) => tracing::warn!(lease = candidate.name, error = &error as &dyn std::error::Error, "could not read or acquire the Lease, trying again"),
+                Err(error) => tracing::warn!(lease = candidate.name, error = plain(&error), "could not read or acquire the Lease, trying again"),
             },
         }
         tokio::select! {
@@ -114,11 +115,11 @@ async fn renew(candidate: &Candidate, held: &HeldLease) -> Result<HeldLease, Str
         };
         match tried {
             Ok(Holder::Ours(held)) => return Ok(held),
-            Ok(Holder::Theirs(other)) => return Err(format!("{other:?} holds it")),
+            Ok(Holder::Theirs(other)) => return Err(format!("{other} holds it")),
             Err(error) => {
                 tracing::warn!(
                     lease = candidate.name,
-                    error = &error as &dyn std::error::Error,
+                    error = plain(&error),
                     "could not renew the Lease, trying again"
                 );
                 next = next.min(Instant::now() + good_for / 15);

@@ -17,6 +17,7 @@ use super::world::World;
 use crate::engine::answer::{Deleted, Patched, Stored};
 use crate::engine::error::{Attempt, Error};
 use crate::engine::kind::Context;
+use crate::engine::plain::plain;
 use crate::engine::plan::later;
 use crate::engine::read::{read_all, read_object};
 use crate::engine::readable::Answered;
@@ -182,7 +183,7 @@ impl BrowserKind {
                 tracing::warn!(
                     namespace = target.namespace,
                     name = target.name,
-                    error = &error as &dyn std::error::Error,
+                    error = plain(&error),
                     "could not delete a pod, leaving it behind"
                 );
                 Ok(ActionOutcome::PodDeleted(how))

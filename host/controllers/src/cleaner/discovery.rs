@@ -14,6 +14,7 @@ use super::checked::KindReference;
 use super::failure::{FailureKind, RequestError};
 use super::served::{ServedKind, group_version};
 use crate::engine::kind::ResourceScope;
+use crate::engine::plain::plain;
 
 /// How long a kind that was not found is not looked for again.
 const MISS: Duration = Duration::from_secs(30);
@@ -126,8 +127,9 @@ impl Discovery {
             Ok(Ok(list)) => Ok(kinds(group, version, &list)),
             Ok(Err(kube::Error::Api(status))) if status.code == 404 => Ok(Arc::from([])),
             Ok(Err(error)) => Err(transient(format!(
-                "the API server does not say which kinds {} has: {error}",
-                group_version(group, version)
+                "the API server does not say which kinds {} has: {}",
+                group_version(group, version),
+                plain(&error)
             ))),
             Err(_) => Err(transient(format!(
                 "the API server does not say within {} s which kinds {} has",

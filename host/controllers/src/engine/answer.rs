@@ -3,6 +3,7 @@
 use kube::core::Status;
 
 use super::error::{Attempt, Error};
+use super::plain::plain;
 
 /// The longest message of the API server that is passed on, in bytes.
 const SENTENCE_MAX: usize = 4096;
@@ -120,7 +121,7 @@ fn veil(error: kube::Error) -> kube::Error {
 }
 
 pub(super) fn no_answer(error: &kube::Error) -> String {
-    format!("no answer from the API server: {error}")
+    format!("no answer from the API server: {}", plain(error))
 }
 
 /// The message of a status, cut to what a condition can hold, since admission webhooks may send any text.

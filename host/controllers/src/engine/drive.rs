@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::kind::Kind;
 use super::pass::Passes;
 use super::permits::PassPermits;
+use super::plain::plain;
 use super::queue::Queue;
 use super::readable::Readable;
 
@@ -81,7 +82,7 @@ where
             }
             Err(error) => tracing::warn!(
                 controller = name,
-                error = &error as &dyn std::error::Error,
+                error = plain(&error),
                 "controller failed"
             ),
         }

@@ -3,18 +3,21 @@
 //! An Event is created in the namespace of its object; Events about cluster-scoped objects are in the namespace `default`. The rights
 //! for both are part of every duty's row (`duties::Row::all_rights`).
 
+mod record;
+
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use futures::{FutureExt, future};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use prometheus_client::registry::Registry;
 use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use self::record::Recorder;
+use super::plain::plain;
 use super::sent::{SendMetrics, SendOutcome};
 
 /// How many Events are sent at once. Those about one object are sent one after another, in their order.
@@ -23,8 +26,6 @@ const LANES: usize = 8;
 const QUEUE: usize = 512;
 /// How long sending one Event may take.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
-/// The reporting controller of all Events.
-const REPORTER: &str = "podloom";
 /// The API server rejects longer notes.
 const NOTE_MAX: usize = 1024;
 /// How long a note with appended sentences may be.
@@ -87,11 +88,8 @@ struct Sending {
     queue: mpsc::Receiver<Addressed>,
     /// Whether a notice is being sent.
     is_sending: bool,
-    client: Client,
-    reporter: Reporter,
-    /// Aggregates repeated warnings; all lanes share it.
-    repeated: Recorder,
-    action: &'static str,
+    /// Counts repeated warnings. All Events about one object are in one lane.
+    recorder: Recorder,
     metrics: SendMetrics,
 }
 
@@ -105,21 +103,13 @@ impl Events {
         action: &'static str,
         metrics: SendMetrics,
     ) -> (Self, impl Future<Output = ()> + Send + use<>) {
-        let reporter = Reporter {
-            controller: REPORTER.to_owned(),
-            instance,
-        };
-        let repeated = Recorder::new(client.clone(), reporter.clone());
         let (lanes, work): (Vec<_>, Vec<_>) = (0..LANES)
             .map(|_| {
                 let (sender, queue) = mpsc::channel(QUEUE);
                 let sending = Sending {
                     queue,
                     is_sending: false,
-                    client: client.clone(),
-                    reporter: reporter.clone(),
-                    repeated: repeated.clone(),
-                    action,
+                    recorder: Recorder::new(client.clone(), instance.clone(), action),
                     metrics: metrics.clone(),
                 };
                 (sender, sending.run())
@@ -147,13 +137,7 @@ impl Sending {
     async fn run(mut self) {
         while let Some((about, notice)) = self.queue.recv().await {
             self.is_sending = true;
-            // A recorder keeps all of its Events for minutes to aggregate repeats. Normal Events do not repeat, so each has a
-            // recorder of its own: a shared one would hold an Event for every object that comes and goes.
-            let recorder = match notice.severity {
-                Severity::Normal => Recorder::new(self.client.clone(), self.reporter.clone()),
-                Severity::Warning => self.repeated.clone(),
-            };
-            let outcome = publish(&recorder, &about, event(notice, self.action)).await;
+            let outcome = publish(&mut self.recorder, &about, notice).await;
             self.is_sending = false;
             self.metrics.count(outcome, 1);
         }
@@ -182,28 +166,16 @@ pub fn metrics(registry: &mut Registry) -> SendMetrics {
     metrics
 }
 
-fn event(notice: Notice, action: &str) -> Event {
-    Event {
-        type_: match notice.severity {
-            Severity::Normal => EventType::Normal,
-            Severity::Warning => EventType::Warning,
-        },
-        reason: notice.reason.to_owned(),
-        note: Some(cut(notice.note)),
-        action: action.to_owned(),
-        secondary: None,
-    }
-}
-
-async fn publish(recorder: &Recorder, about: &ObjectReference, event: Event) -> SendOutcome {
-    match timeout(SEND_TIMEOUT, recorder.publish(&event, about)).await {
+async fn publish(recorder: &mut Recorder, about: &ObjectReference, notice: Notice) -> SendOutcome {
+    let reason = notice.reason;
+    match timeout(SEND_TIMEOUT, recorder.publish(about, notice)).await {
         Ok(Ok(())) => SendOutcome::Sent,
         Ok(Err(error)) => {
-            tracing::debug!(reason = event.reason, %error, "event rejected");
+            tracing::debug!(reason, error = plain(&error), "event rejected");
             SendOutcome::Failed
         }
         Err(_) => {
-            tracing::debug!(reason = event.reason, "event not sent in time");
+            tracing::debug!(reason, "event not sent in time");
             SendOutcome::Failed
         }
     }

@@ -26,6 +26,7 @@ use super::error::Error;
 use super::events::Notice;
 use super::kind::{Context, Done, Kind, Remains, Source, Unreadable};
 use super::permits::PassPermits;
+use super::plain::plain;
 use super::plan::{Plan, Then};
 use super::queue::Queue;
 use super::read::read_object;
@@ -246,7 +247,7 @@ impl<K: Kind> Passes<K> {
             tracing::debug!(controller, object = %id, "another writer was faster, trying again");
             return self.backoff.conflicted(object.meta());
         }
-        let cause = error as &dyn std::error::Error;
+        let cause = plain(error);
         match error {
             Error::Panicked { .. } => tracing::error!(
                 controller,

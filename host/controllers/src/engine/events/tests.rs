@@ -7,7 +7,7 @@ use kube::Client;
 use kube::client::Body;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tower::{BoxError, service_fn};
 
 use super::{APPENDED_MAX, Events, LANES, NOTE_MAX, Notice, QUEUE, SendMetrics, appended, cut};
@@ -165,4 +165,90 @@ async fn what_is_left_when_the_work_ends_is_dropped_and_counted() {
     assert_eq!(count(&registry, "sent"), "0");
     // One of them was being sent.
     assert_eq!(count(&registry, "dropped"), "3");
+}
+
+/// The method of each request, the name of its Event, and how often this was counted.
+type Requests = Arc<Mutex<Vec<(String, String, Value)>>>;
+
+/// An API server that keeps Events; it has lost those whose names begin with `lost`.
+fn keeper() -> (Client, Requests) {
+    let received = Requests::default();
+    let noted = Arc::clone(&received);
+    let service = service_fn(move |request: Request<Body>| {
+        let noted = Arc::clone(&noted);
+        async move {
+            let (method, path) = (
+                request.method().to_string(),
+                request.uri().path().to_owned(),
+            );
+            let body = request.into_body().collect_bytes().await?;
+            let event: Value = serde_json::from_slice(&body)?;
+            let last = path.rsplit('/').next().unwrap_or_default();
+            let name = event["metadata"]["name"]
+                .as_str()
+                .unwrap_or(last)
+                .to_owned();
+            let is_lost = method == "PATCH" && name.starts_with("lost");
+            noted
+                .lock()
+                .unwrap()
+                .push((method, name, event["series"]["count"].clone()));
+            let status =
+                json!({ "kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404 });
+            let (code, answer) = if is_lost { (404, status) } else { (200, event) };
+            let answer = Response::builder()
+                .status(code)
+                .body(Body::from(answer.to_string().into_bytes()));
+            Ok::<_, BoxError>(answer.unwrap())
+        }
+    });
+    (Client::new(service, "default"), received)
+}
+
+async fn requests(name: &str, notices: &[Notice]) -> Vec<(String, String, Value)> {
+    let (client, received) = keeper();
+    let (metrics, _) = metrics();
+    let (events, sending) = Events::new(&client, None, "Test", metrics);
+    for notice in notices {
+        events.send(about(name), notice.clone());
+    }
+    work(sending).await;
+    let received = received.lock().unwrap();
+    received.clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeated_warning_is_counted_in_its_first_event() {
+    let (first, other) = (
+        Notice::warning("Refused", "a"),
+        Notice::warning("Other", "a"),
+    );
+    let sent = requests("web", &[first.clone(), first.clone(), other, first.clone()]).await;
+    let methods: Vec<&str> = sent.iter().map(|(method, ..)| method.as_str()).collect();
+    assert_eq!(methods, ["POST", "PATCH", "POST", "PATCH"]);
+    assert_eq!((&sent[1].1, &sent[1].2), (&sent[0].1, &json!(2)));
+    assert_eq!((&sent[3].1, &sent[3].2), (&sent[0].1, &json!(3)));
+    // An Event that is gone is made again, and one that is no warning never repeats.
+    let lost = requests("lost", &[first.clone(), first]).await;
+    let methods: Vec<&str> = lost.iter().map(|(method, ..)| method.as_str()).collect();
+    assert_eq!(methods, ["POST", "PATCH", "POST"]);
+    let done = Notice::normal("Done", "");
+    assert!(
+        requests("web", &[done.clone(), done])
+            .await
+            .iter()
+            .all(|(method, ..)| method == "POST")
+    );
+}
+
+/// The API server refuses longer names, and kube's recorder made them.
+#[tokio::test(start_paused = true)]
+async fn an_object_with_the_longest_name_gets_events() {
+    let name = "a".repeat(253);
+    let sent = requests(&name, &[Notice::normal("Done", "")]).await;
+    let (_, event, _) = &sent[0];
+    assert!(
+        event.len() <= 253 && event.starts_with(&name[..236]),
+        "{event}"
+    );
 }
