@@ -94,6 +94,7 @@ mod users;
 mod values;
 mod webhook;
 mod webhook_failures;
+mod webhook_fair;
 mod webhook_load;
 mod webhook_owners;
 mod webhook_policy;
