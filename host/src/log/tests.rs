@@ -20,7 +20,9 @@ fn check(asked: &str, expected: &[&str]) {
 
 #[test]
 fn verbose_libraries_log_less_unless_they_are_named() {
-    check("warn", &["warn"]);
+    check("error", &["error"]);
+    // A watch that fails is logged by us.
+    check("warn", &["kube_runtime::watcher=error", "warn"]);
     check("off", &["off"]);
     let all = [
         "cranelift=warn",

@@ -329,7 +329,7 @@ async fn the_log_filter_is_changed_only_from_localhost() {
     for (peer, filter) in [
         (HERE, "error"),
         ("[::1]:5000", "off"),
-        ("[::ffff:127.0.0.1]:5000", "warn\n"),
+        ("[::ffff:127.0.0.1]:5000", "error\n"),
     ] {
         let changed = ask(&router, peer, "PUT", "/log", filter).await;
         assert_eq!(changed.status, StatusCode::OK, "{}", changed.body);
@@ -340,7 +340,7 @@ async fn the_log_filter_is_changed_only_from_localhost() {
         assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
         assert!(wrong.body.contains("info,podloom=debug"), "{}", wrong.body);
     }
-    assert_eq!(get(&router, "/log").await.body, "warn\n");
+    assert_eq!(get(&router, "/log").await.body, "error\n");
     let long = ask(&router, HERE, "PUT", "/log", &"a".repeat(5000)).await;
     assert_eq!(long.status, StatusCode::PAYLOAD_TOO_LARGE);
 }
