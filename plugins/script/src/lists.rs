@@ -5,7 +5,9 @@
 
 use std::cmp::Ordering;
 
-use rhai::{Array, Dynamic, Engine, FnPtr, FuncRegistration, INT, Map, NativeCallContext};
+use rhai::{
+    Array, Dynamic, Engine, FnPtr, FuncRegistration, INT, ImmutableString, Map, NativeCallContext,
+};
 
 use crate::strict::{self, Answer};
 
@@ -122,6 +124,20 @@ pub(crate) fn register(engine: &mut Engine) {
     register_searches(engine);
     register_choices(engine);
     register_orders(engine);
+    refuse_names(engine);
+}
+
+/// Rhai has these also with the name of a function in place of the function, and swallows its errors there.
+fn refuse_names(engine: &mut Engine) {
+    let names = [
+        "some", "all", "find", "filter", "map", "retain", "drain", "dedup", "sort",
+    ];
+    for name in names {
+        engine.register_fn(name, move |_: &mut Array, function: ImmutableString| {
+            let advice = format!("{name}: write `|x| {function}(x)` in place of a function's name");
+            Answer::<Dynamic>::Err(advice.into())
+        });
+    }
 }
 
 fn register_searches(engine: &mut Engine) {
@@ -134,6 +150,16 @@ fn register_searches(engine: &mut Engine) {
         .register_fn("index_of", |list: &mut Array, value: Dynamic| {
             strict::position("index_of", list, &value, 0).map(shown)
         })
+        // In Rhai's package a text is the name of a function to ask.
+        .register_fn("index_of", |list: &mut Array, text: ImmutableString| {
+            strict::position("index_of", list, &text.into(), 0).map(shown)
+        })
+        .register_fn(
+            "index_of",
+            |list: &mut Array, text: ImmutableString, from: INT| {
+                strict::position("index_of", list, &text.into(), start(list, from)).map(shown)
+            },
+        )
         .register_fn("index_of", |list: &mut Array, value: Dynamic, from: INT| {
             strict::position("index_of", list, &value, start(list, from)).map(shown)
         })

@@ -50,6 +50,11 @@ fn used(call: &FnCallExpr) -> Needs {
         // Not all of what is viewed, but its fields.
         "view" => {
             let fields = second.unwrap_or_default();
+            // Fields that stand elsewhere: all of what is viewed.
+            if fields.is_empty() && !matches!(call.args.get(1), Some(Expr::Array(..))) {
+                needs.reads.extend(paths.cloned());
+                return needs;
+            }
             let views =
                 paths.flat_map(|path| fields.iter().map(move |field| format!("{path}{field}")));
             needs.reads.extend(views);

@@ -151,19 +151,19 @@ impl Seen {
 
 fn no_answer<T>(operator: &str, one: Kind, other: Kind) -> Answer<T> {
     let what = match (one, other) {
-        (Kind::Text, Kind::Text) => "two texts that are quantities".to_owned(),
+        (Kind::Text, Kind::Text) => "texts with a quantity among them".to_owned(),
         _ => format!("{} with {}", one.name(), other.name()),
     };
     Err(format!("`{operator}` compares {what}: {}", advice(one, other)).into())
 }
 
-/// Which of two values is larger. Texts that are both quantities are an error too: `10Gi` comes before `4Gi` in the alphabet.
+/// Which of two values is larger. Texts that look like amounts are an error too: `10Gi` comes before `4Gi` in the alphabet.
 pub(crate) fn order(operator: &str, one: &Dynamic, other: &Dynamic) -> Answer<Ordering> {
     let (one, other) = (Seen::of(one), Seen::of(other));
     match (&one, &other) {
         (Seen::Number(one), Seen::Number(other)) => Ok(one.cmp(other)),
         (Seen::Bool(one), Seen::Bool(other)) => Ok(one.cmp(other)),
-        (Seen::Text(text), Seen::Text(with)) if !(is_quantity(text) && is_quantity(with)) => {
+        (Seen::Text(text), Seen::Text(with)) if !are_amounts(operator, text, with) => {
             Ok(text.cmp(with))
         }
         _ => match (one.fraction(), other.fraction()) {
@@ -184,6 +184,14 @@ fn nearly(one: FLOAT, other: FLOAT) -> Option<Ordering> {
         return Some(Ordering::Equal);
     }
     one.partial_cmp(&other)
+}
+
+/// Whether a rule means amounts and not letters. For an operator one amount is enough: the pod's author writes the other text.
+fn are_amounts(operator: &str, one: &str, other: &str) -> bool {
+    match operator {
+        "<" | "<=" | ">" | ">=" => is_quantity(one) || is_quantity(other),
+        _ => is_quantity(one) && is_quantity(other),
+    }
 }
 
 pub(crate) fn is_quantity(text: &str) -> bool {
@@ -246,7 +254,8 @@ pub(crate) fn position(
     for (at, element) in list.iter().enumerate().skip(from) {
         match equal(operator, element, value) {
             Ok(true) => return Ok(Some(at)),
-            Ok(false) => is_like_one = true,
+            // An absent element is like no value, so it says nothing about types.
+            Ok(false) => is_like_one |= !element.is_unit(),
             Err(error) => wrong = wrong.or(Some(error)),
         }
     }
@@ -279,6 +288,27 @@ pub(crate) fn register(engine: &mut Engine) {
             same_map("!=", one, &other).map(|same| !same)
         })
         .register_fn("!", |truth: bool| !truth);
+    register_texts(engine);
+}
+
+/// An absent value is empty in a text, and every text begins with an empty one.
+fn register_texts(engine: &mut Engine) {
+    let searches: [(&'static str, fn(&str, &str) -> bool); 3] = [
+        ("starts_with", |text, part| text.starts_with(part)),
+        ("ends_with", |text, part| text.ends_with(part)),
+        ("contains", |text, part| text.contains(part)),
+    ];
+    for (name, holds) in searches {
+        engine.register_fn(
+            name,
+            move |text: ImmutableString, part: ImmutableString| match part.is_empty() {
+                true => Answer::Err(
+                    format!("{name}: an empty text is in every text; ask `x != \"\"` first").into(),
+                ),
+                false => Ok(holds(&text, &part)),
+            },
+        );
+    }
 }
 
 fn register_orders(engine: &mut Engine) {

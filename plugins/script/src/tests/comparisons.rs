@@ -79,11 +79,16 @@ fn texts_that_are_quantities_have_no_order() {
         r#""5e9" < "4Gi""#,
         r#""512Mi" > "4Gi""#,
         r#""10" >= "9""#,
+        r#""1000 " > "500""#,
+        r#""x" < "4Gi""#,
         r#"max("10Gi", "4Gi")"#,
         r#"let a = ["10Gi", "4Gi"]; a.sort()"#,
         r#"["10Gi", "4Gi"].order_desc()"#,
     ] {
-        is_error(program, &["two texts that are quantities", "quantity(...)"]);
+        is_error(
+            program,
+            &["texts with a quantity among them", "quantity(...)"],
+        );
     }
 }
 
@@ -106,6 +111,7 @@ fn different_types_are_not_just_unequal() {
     is_error("[1] == 1", &["a list with a number"]);
     is_error(r#"5 in ["5", "6"]"#, &["`in`", "a text with a number"]);
     is_error(r#"5 !in ["5"]"#, &["`in`"]);
+    is_error(r#"5 in [(), "5"]"#, &["`in`"]);
     is_error(r#"["5"].contains(5)"#, &["`in`"]);
     is_error(r#"["5"].index_of(5)"#, &["`index_of`"]);
     let refused = refused("let a = 1;\nswitch a { \"1\" => deny(\"never\") }");
@@ -264,4 +270,24 @@ fn a_limit_that_is_compared_as_a_text_lets_no_pod_pass() {
             "{limit}: {reason}"
         );
     }
+}
+
+#[test]
+fn a_text_is_no_function() {
+    is_error(
+        r#"fn bad(c) { c.image } ["a"].some("bad")"#,
+        &["some", "|x| bad(x)"],
+    );
+    is_error(r#"["a"].filter("bad")"#, &["filter", "|x| bad(x)"]);
+    let program = r#"fn proxy(c) { () } if ["a", "proxy"].index_of("proxy") != 1 { fail("no"); }"#;
+    assert_eq!(run(program).result, Ok(()));
+}
+
+#[test]
+fn nothing_is_in_every_text() {
+    for search in ["starts_with", "ends_with", "contains"] {
+        let program = format!(r#""registry.example/a".{search}(`${{()}}`)"#);
+        is_error(&program, &[search, "empty"]);
+    }
+    are_true(&[r#""registry.example/a".starts_with("registry.example/")"#]);
 }
