@@ -276,7 +276,7 @@ impl Server {
     }
 
     /// Answers requests until the connection ends by itself, or its time is up, or it is asked to end and its last requests are
-    /// answered. In any case it ends when an answer was not read in time.
+    /// answered. If an answer was not read in time, no new request begins, and the others on it have a moment to end.
     async fn drive<C: GracefulConnection>(
         &self,
         connection: C,
@@ -285,19 +285,19 @@ impl Server {
     ) {
         let mut connection = pin!(connection);
         let answering = async {
-            tokio::select! {
+            let last = tokio::select! {
+                // After a pause of this process, the peer may read before the clock decides.
+                biased;
                 // Errors of the peer are ignored.
                 _ = connection.as_mut() => return,
-                () = sleep(life) => {}
-                () = end.cancelled() => {}
-            }
+                () = sleep(life) => self.limits.last,
+                () = end.cancelled() => self.limits.last,
+                () = unread.overdue(self.limits.read) => self.limits.read.min(self.limits.last),
+            };
             connection.as_mut().graceful_shutdown();
-            let _ = timeout(self.limits.last, connection).await;
+            let _ = timeout(last, connection).await;
         };
-        tokio::select! {
-            () = answering => {}
-            () = unread.overdue(self.limits.read) => {}
-        }
+        answering.await;
     }
 
     /// The router, with what it needs to know about the connection.

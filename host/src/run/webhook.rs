@@ -52,7 +52,7 @@ const CHECKS: Limits = Limits {
     kept: 1,
     waiting: 1024,
 };
-const TRIES: Limits = Limits { turns: 3, ..CHECKS };
+const TRIES: Limits = Limits { turns: 5, ..CHECKS };
 
 /// Where the certificate comes from.
 #[derive(Clone)]

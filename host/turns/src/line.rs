@@ -125,7 +125,7 @@ impl<G: Key, T: Key, W> Line<G, T, W> {
 
     /// Gives a turn to the next who may have one.
     pub(crate) fn next(&mut self) -> Option<((G, T), W)> {
-        if self.all.waiting == 0 {
+        if self.all.waiting == 0 || self.all.taken >= self.limits.turns.max(1) {
             return None;
         }
         let able = self.tenants.iter().filter_map(|(key, tenant)| {
@@ -177,8 +177,8 @@ impl<G: Key, T: Key, W> Line<G, T, W> {
         }
     }
 
-    /// Whether a tenant has fewer turns than it leaves free. What is kept for other groups is not free for it, unless its group has
-    /// none yet.
+    /// Whether a tenant has fewer turns than it leaves free, and its group too if another one is there. What is kept for other groups is
+    /// not free for it, unless its group has none yet.
     fn may_take(&self, key: &(G, T)) -> bool {
         let of_group = self.groups.get(&key.0).map_or(0, |group| group.taken);
         let of_tenant = self.tenants.get(key).map_or(0, |tenant| tenant.of.taken);
@@ -187,7 +187,9 @@ impl<G: Key, T: Key, W> Line<G, T, W> {
             0 => free,
             _ => free.saturating_sub(self.limits.kept),
         };
-        of_tenant < free
+        let mut groups = self.groups.iter();
+        let is_shared = groups.any(|(group, of)| *group != key.0 && of.is_there());
+        of_tenant < free && !(is_shared && of_group >= free.max(1))
     }
 
     /// Lets the newest of the longest line leave. Returns false if that is the one who asks.

@@ -21,6 +21,8 @@ pub struct Rate<K: Key> {
 struct Period {
     began: Instant,
     count: u64,
+    /// Left out in earlier periods, which nobody asked for.
+    untold: u64,
 }
 
 /// What becomes of one.
@@ -61,10 +63,13 @@ impl<K: Key> Rate<K> {
         let new = Period {
             began: now,
             count: 0,
+            untold: 0,
         };
         let period = keys.entry(key.clone()).or_insert(new);
         if is_over(period) {
-            *period = new;
+            // Whoever asks for it comes late: what was left out is told with what follows.
+            let untold = period.untold + period.count.saturating_sub(self.most);
+            *period = Period { untold, ..new };
         }
         period.count += 1;
         match period.count.checked_sub(self.most) {
@@ -77,10 +82,12 @@ impl<K: Key> Rate<K> {
         }
     }
 
-    /// Ends the period of a key, and returns how many of it were left out.
+    /// Ends the period of a key, and returns how many of it were left out since this was asked last.
     pub fn left_out(&self, key: &K) -> u64 {
         let period = self.keys().remove(key);
-        period.map_or(0, |period| period.count.saturating_sub(self.most))
+        period.map_or(0, |period| {
+            period.untold + period.count.saturating_sub(self.most)
+        })
     }
 
     fn keys(&self) -> MutexGuard<'_, HashMap<K, Period>> {
@@ -123,6 +130,7 @@ mod tests {
             assert_eq!(rate.pass(&1, at), Passage::Passed);
             assert_eq!(rate.pass(&1, at), Passage::FirstLeftOut(PERIOD));
         }
+        assert_eq!(rate.left_out(&1), 3, "of all periods that nobody asked for");
     }
 
     #[test]
