@@ -86,7 +86,7 @@ pub async fn run(
     let starting = readiness.await_cache("controllers".to_owned());
     let (events, send_events) = Events::new(
         &setup.client,
-        setup.instance.clone(),
+        setup.instance.as_deref(),
         "Reconcile",
         setup.metrics.events.clone(),
     );

@@ -99,7 +99,7 @@ impl Events {
     /// `instance` is the reporting instance of the Events, and `action` their action.
     pub fn new(
         client: &Client,
-        instance: Option<String>,
+        instance: Option<&str>,
         action: &'static str,
         metrics: SendMetrics,
     ) -> (Self, impl Future<Output = ()> + Send + use<>) {
@@ -109,7 +109,7 @@ impl Events {
                 let sending = Sending {
                     queue,
                     is_sending: false,
-                    recorder: Recorder::new(client.clone(), instance.clone(), action),
+                    recorder: Recorder::new(client.clone(), instance.map(str::to_owned), action),
                     metrics: metrics.clone(),
                 };
                 (sender, sending.run())

@@ -36,7 +36,7 @@ use super::world::{ChainPolicy, Settings};
 use crate::engine::kind::Kind;
 use crate::engine::metrics::Counted;
 use crate::engine::namespaces::{self, Namespaces};
-use crate::engine::optional::{Optional, OptionalCache, WhenRefused, watch_optional};
+use crate::engine::optional::{Listener, Optional, OptionalCache, WhenRefused, watch_optional};
 use crate::engine::readable::Readable;
 use crate::engine::scope::WatchScope;
 use crate::engine::wakes::Wakes;
@@ -90,14 +90,8 @@ pub(crate) async fn begin(
     metrics: &PortalMetrics,
 ) -> BoxFuture<'static, ()> {
     let changed_namespaces = Wakes::default();
-    let changed = changed_namespaces.clone();
-    let seen = move |event: &Event<PartialObjectMeta<Namespace>>| match event {
-        Event::Apply(namespace) => changed.wake("", &namespace.name_any()),
-        // What changed while the watch was broken shows in no event.
-        Event::InitDone => changed.wake_all(),
-        Event::Init | Event::InitApply(_) | Event::Delete(_) => {}
-    };
-    let watched = namespaces::watch_for(scopes, Box::new(seen)).await;
+    let seen = wake_of(changed_namespaces.clone());
+    let watched = namespaces::watch_for(scopes, seen).await;
     let (Some(first), Some((namespaces, watch_namespaces))) = (scopes.first(), watched) else {
         return future::ready(()).boxed();
     };
@@ -152,6 +146,16 @@ pub(crate) async fn begin(
     // They are counted while the controllers run, and no longer. What is beside them has no end.
     let work = future::select(controllers, beside.boxed());
     work.map(move |_| drop(counted)).boxed()
+}
+
+/// Wakes what is in a namespace that changed.
+fn wake_of(changed: Wakes) -> Listener<PartialObjectMeta<Namespace>> {
+    Box::new(move |event| match event {
+        Event::Apply(namespace) => changed.wake("", &namespace.name_any()),
+        // What changed while the watch was broken shows in no event.
+        Event::InitDone => changed.wake_all(),
+        Event::Init | Event::InitApply(_) | Event::Delete(_) => {}
+    })
 }
 
 /// Returns the work of the controllers in all scopes.
