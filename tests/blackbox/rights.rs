@@ -57,7 +57,11 @@ fn what_deploy_grants_is_enough() {
 }
 
 /// What a usual run does not do, and why it is granted.
-const SELDOM: [(&str, &str); 3] = [
+const SELDOM: [(&str, &str); 4] = [
+    (
+        "create deployments",
+        "the API server asks for it when a server-side apply makes a new one",
+    ),
     ("patch events", "only of an Event that repeats"),
     ("patch secrets", "only of one that somebody changed"),
     ("patch browserconfigs", "only of one with an old finalizer"),

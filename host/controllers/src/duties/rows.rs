@@ -106,7 +106,7 @@ pub(super) const PORTAL: Row = Row {
     ],
     rights: &[
         Right {
-            verbs: &["get", "list", "watch", "patch"],
+            verbs: &["list", "watch", "patch"],
             why: "watches PortalExposes and sets their finalizer",
             ..portal("portalexposes", None, RightScope::WatchedNamespaces)
         },
@@ -132,7 +132,7 @@ pub(super) const PORTAL: Row = Row {
             )
         },
         Right {
-            verbs: &["get", "list", "watch"],
+            verbs: &["list", "watch"],
             why: "reads TunnelClasses",
             ..portal("tunnelclasses", None, RightScope::Cluster)
         },
