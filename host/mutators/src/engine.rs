@@ -86,7 +86,7 @@ impl Engine {
             .min(MAX_PERMITS);
         let mut config = config();
         config.consume_fuel(options.counts_fuel);
-        let (wasm, instances) = allocate(config, options.instances, permits)?;
+        let (wasm, instances) = allocate(&config, options.instances, permits)?;
         let (permits, epoch) = (Arc::new(Permits::new(permits)), wasm.weak());
         let tick = move || {
             if let Some(engine) = epoch.upgrade() {
@@ -154,7 +154,7 @@ fn default_permits() -> NonZeroUsize {
 /// Tries to reserve the pool. If that fails, as in a container with limited address space or in an emulator, each instance gets
 /// a mapping of its own.
 fn allocate(
-    config: Config,
+    config: &Config,
     wanted: InstanceAllocation,
     permits: usize,
 ) -> Result<(wasmtime::Engine, InstanceAllocation), EngineError> {
@@ -169,7 +169,7 @@ fn allocate(
             }
         }
     }
-    let engine = wasmtime::Engine::new(&config)
+    let engine = wasmtime::Engine::new(config)
         .map_err(|error| EngineError::Configure(format!("{error:#}")))?;
     Ok((engine, InstanceAllocation::OnDemand))
 }

@@ -69,7 +69,7 @@ fn serving(
     };
     let (queue, events) = Events::new(
         &parts.client,
-        parts.instance.clone(),
+        parts.instance.as_deref(),
         "ReloadChain",
         parts.metrics.events.clone(),
     );

@@ -293,7 +293,8 @@ pub(crate) fn register(engine: &mut Engine) {
 
 /// An absent value is empty in a text, and every text begins with an empty one.
 fn register_texts(engine: &mut Engine) {
-    let searches: [(&'static str, fn(&str, &str) -> bool); 3] = [
+    type Holds = fn(&str, &str) -> bool;
+    let searches: [(&'static str, Holds); 3] = [
         ("starts_with", |text, part| text.starts_with(part)),
         ("ends_with", |text, part| text.ends_with(part)),
         ("contains", |text, part| text.contains(part)),

@@ -1,6 +1,5 @@
 //! Watches of what the process can do without: a right or a CRD may be missing, for now or for ever.
 
-use std::error::Error;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,6 +20,7 @@ use tokio::time::{Instant, sleep};
 
 use super::backoff::WatchBackoff;
 use super::metrics::EngineMetrics;
+use super::plain::plain;
 use super::watch::{on_break, watch_config, watch_events};
 
 /// How long to wait at most, twice that with jitter, before it is asked again whether something that was missing is there. It is asked
@@ -247,11 +247,7 @@ async fn until_readable<K>(
                 wait(waits).await;
             }
             Err(error) => {
-                tracing::debug!(
-                    kind,
-                    error = &error as &dyn Error,
-                    "could not list, trying again"
-                );
+                tracing::debug!(kind, error = plain(&error), "could not list, trying again");
                 wait(&mut unanswered).await;
             }
         }

@@ -20,6 +20,7 @@ use tower::service_fn;
 
 use super::backoff::WatchBackoff;
 use super::metrics::EngineMetrics;
+use super::plain::plain;
 
 /// The timeout of a watch in seconds. After five more seconds of silence, kube gives it up.
 ///
@@ -132,7 +133,7 @@ pub fn on_break(
     move |error| {
         metrics.watch_broke(kind);
         if let Some(left_out) = seldom.is_due() {
-            let error = error as &dyn std::error::Error;
+            let error = plain(error);
             tracing::warn!(kind, namespace, error, left_out, "watch broke, restarting");
         }
     }

@@ -11,6 +11,7 @@ use kube::{Api, Client};
 use super::kinds::{Answer, Watched};
 use super::{Inner, Place};
 use crate::cleaner::served::KindKey;
+use crate::engine::plain::plain;
 use crate::engine::watch::{Seldom, paced, watch_config, watch_events};
 
 /// An object of which only the metadata is known.
@@ -114,7 +115,7 @@ fn on_error(
                     tracing::warn!(
                         %kind,
                         namespace = namespace_name,
-                        error = error as &dyn std::error::Error,
+                        error = plain(error),
                         left_out,
                         "watch of targets broke, restarting"
                     );
