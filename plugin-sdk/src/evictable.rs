@@ -2,6 +2,8 @@
 //!
 //! It removes no node with a pod that has an emptyDir, since the data would be lost, unless this annotation of the pod names the volume.
 
+use std::collections::BTreeSet;
+
 use crate::{Error, Pod};
 
 const KEY: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes";
@@ -29,10 +31,14 @@ pub const PATH: &str =
 pub fn mark(pod: &Pod, added: &[String], removed: &[String]) -> Result<(), Error> {
     let annotation = pod.annotations().get(KEY)?.unwrap_or_default();
     let named = annotation.split(',').map(|name| name.trim_matches(' '));
-    let is_kept = |name: &&str| !name.is_empty() && !removed.iter().any(|gone| gone == name);
+    // Looked up, not searched for: a pod may have thousands of them. Extended, not collected: that would sort, which is much code.
+    let (mut gone, mut known) = (BTreeSet::new(), BTreeSet::new());
+    gone.extend(removed.iter().cloned());
+    let is_kept = |name: &&str| !name.is_empty() && !gone.contains(*name);
     let mut names: Vec<&str> = named.filter(is_kept).collect();
+    known.extend(names.iter().map(|&name| name.to_owned()));
     for name in added {
-        if !names.contains(&name.as_str()) {
+        if known.insert(name.clone()) {
             names.push(name);
         }
     }

@@ -74,6 +74,25 @@ fn sidecar_is_linear_in_containers() {
 }
 
 #[test]
+fn hardening_is_linear_in_containers() {
+    for mode in ["warn", "mutate", "enforce"] {
+        check_linear(json!({
+            "name": "hardening",
+            "file": "hardening.wasm.gz",
+            "allow": ["/spec", "/metadata/annotations"],
+            "limits": { "timeout": "10s" },
+            "config": {
+                "mode": mode,
+                "runAsUser": 1000,
+                "readOnlyRootFilesystem": {},
+                "exemptions": [{ "reason": "none has it", "containers": ["*x", "*y"] }],
+                "report": ["resources", "latestTag", "digest", "pullPolicy", "rootGroup"],
+            },
+        }));
+    }
+}
+
+#[test]
 fn labels_is_linear_in_containers() {
     let mut labels = labels();
     labels["config"]["annotations"][0]["value"] = json!("$(pod/spec/containers/0/image)");
