@@ -50,6 +50,18 @@ pub(super) struct Operator {
     has_plugins: bool,
 }
 
+fn duty_state(
+    row: &'static Row,
+    rights: &RightMetrics,
+    leader: &LeaderMetrics,
+    stop: &CancellationToken,
+) -> Arc<DutyState> {
+    Arc::new(DutyState {
+        lacking: rights.of(row.name),
+        ..DutyState::new(row, leader.of(row.name), stop.clone())
+    })
+}
+
 /// Builds the operator of a cluster and the loader of its chain. Neither is started yet, but the webhooks have their port.
 pub(super) fn operator(
     config: &Config,
@@ -82,13 +94,9 @@ pub(super) fn operator(
     };
     let certificates = Certificates::of(&parts, ours)?;
     let duties = arguments.duties();
-    let states = duties.iter().map(|duty| {
-        let row = duty.row();
-        Arc::new(DutyState {
-            lacking: rights.of(row.name),
-            ..DutyState::new(row, leader.of(row.name), stop.clone())
-        })
-    });
+    let states = duties
+        .iter()
+        .map(|duty| duty_state(duty.row(), &rights, &leader, stop));
     let (candidate, seen) = CandidateChain::of(arguments, ours);
     let history = History::new(parts.instance.clone());
     let state = Arc::new(OperatorState {

@@ -234,7 +234,12 @@ impl Owners {
                 )))
             }
             Ok(Ok(_)) => Ok(None),
-            Ok(Err(kube::Error::Api(status))) if status.is_not_found() => Ok(None),
+            // Without a reason it is not the object that is missing.
+            Ok(Err(kube::Error::Api(status))) if status.reason == "NotFound" => Ok(None),
+            Ok(Err(kube::Error::Api(status))) if status.is_not_found() => Err(format!(
+                "the API server does not serve {} in {}, so correct --pod-owner",
+                resource.plural, resource.api_version
+            )),
             Ok(Err(kube::Error::Api(status))) if status.is_forbidden() => Err(format!(
                 "the webhook may not get {} in namespace {namespace}, so apply the roles that podloom rbac prints",
                 resource.plural

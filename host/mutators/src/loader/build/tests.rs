@@ -136,7 +136,8 @@ async fn a_chain_that_may_not_serve_yet_is_kept_and_serves_once_it_may() {
     may.store(true, Ordering::Relaxed);
     let found = Snapshot::from(empty("one"));
     assert!(!builder.is_settled(&content));
-    let next = builder.handle(&Ctx::default(), &directory, Some(found));
+    let ctx = Ctx::default();
+    let next = builder.handle(&ctx, &directory, Some(found));
     assert_eq!(next.await.expect("no failure"), Next::Settled);
     assert!(slot.serving().chain.is_some() && slot.serving().failed.is_none());
 }
