@@ -342,17 +342,21 @@ fn known(knows: &Knows, cluster: &podloom_api::ClusterObject, now: Timestamp) ->
             failures: 1,
             next: ahead(20),
         }),
-        probe: Probe {
-            at: Some(ago(probe.age)),
-            answers: probe.answers,
-            failures: u32::from(!probe.answers),
-            message: (!probe.answers).then(|| "the API server does not answer".to_owned()),
-        },
+        probe: probed(probe, ago(probe.age)),
         search: knows.search.map_or_else(Search::default, |age| Search {
             call: Some(ago(age)),
             ..Search::default()
         }),
         ..Known::default()
+    }
+}
+
+fn probed(probe: &Probed, at: Timestamp) -> Probe {
+    Probe {
+        at: Some(at),
+        answers: probe.answers,
+        failures: u32::from(!probe.answers),
+        message: (!probe.answers).then(|| "the API server does not answer".to_owned()),
     }
 }
 
