@@ -40,7 +40,7 @@ fn the_operator_loses_its_own_rights_and_the_authority_lasts() {
         }
         let secrets = objects
             .iter()
-            .find(|object| object.contains("  - secrets\n"));
+            .find(|object| object.contains("Role\n") && object.contains("  - secrets\n"));
         assert_eq!(secrets, None, "{base}");
         let authority = of("Certificate", "podloom-webhook-ca").unwrap();
         for line in ["isCA: true", "duration: 87600h", "rotationPolicy: Never"] {

@@ -1,15 +1,21 @@
 //! Namespaces that may not be read, for a moment or for ever: no plugin takes what is not known for "no labels".
 
+use std::time::Duration;
+
 use kube::ResourceExt;
 use podloom_api::{Browser, Phase};
 use podloom_tests::webhook::{Route, STAMP, Webhook, dry_run, plain_pod};
-use podloom_tests::{Account, Bundle, Cluster, Operator, Scene, blackbox_on, eventually};
+use podloom_tests::{
+    Account, Bundle, Cluster, Operator, Scene, blackbox_on, eventually, eventually_within,
+};
 use serde_json::{Value, json};
 
 /// Labels the pods of namespaces with the label `team`.
 const SELECTS: &str = "[{ name: labels, file: labels.wasm.gz, allow: [/metadata/labels/checked], match: { namespaceSelector: { matchLabels: { team: web } } }, config: { labels: [{ key: checked, value: by-us }] } }]";
 /// What `/readyz` says while the right is missing.
 const LACKS: &str = "may not list namespaces; the operator shows the labels and annotations of namespaces to plugins; without it, a chain that needs labels";
+/// Longer than a watch lasts.
+const WATCH: Duration = Duration::from_secs(90);
 const MISSING: &str = "podloom_optional_rights_missing{duty=\"browser\"}";
 
 fn team() -> Value {
@@ -84,6 +90,12 @@ fn a_right_that_is_missing_for_a_moment_switches_no_rule_of_the_webhook_off() {
             1
         );
         assert_eq!(is_checked(&scene).await, Ok(true), "it was known");
+        // A watch that goes on still hears of new namespaces; the next one is refused.
+        eventually_within("no watch goes on", WATCH, async || {
+            let broken = operator.metric("podloom_watch_errors_total{kind=\"Namespace\"}");
+            (broken > 0.5).then_some(()).ok_or(broken.to_string())
+        })
+        .await;
         let new = scene.beside("unread-webhook-new", team()).await;
         selects_both(&scene, &new, &webhook);
         eventually("pods of an unknown namespace are refused", async || {
