@@ -2,6 +2,7 @@
 
 mod lane;
 mod recent;
+mod told;
 mod turns;
 mod witness;
 
@@ -11,13 +12,9 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use podloom_controllers::{
-    Change, MutatedPod, Note, PluginOutcome, PluginRun, PodMutator, PodRejection, PodRequest,
-    RejectedPod, TRACES, Write,
-};
+use podloom_controllers::{MutatedPod, PodMutator, PodRejection, PodRequest, RejectedPod, TRACES};
 use podloom_mutators::{
-    CallFailure, Chain, Mutation, PluginMetrics, Progress, Rejected, RejectionCause, Request,
-    Serving, Slot,
+    CallFailure, Chain, Mutation, PluginMetrics, Progress, Rejected, Request, Serving, Slot,
 };
 use prometheus_client::registry::Registry;
 use serde_json::Value;
@@ -29,6 +26,8 @@ pub(crate) use self::lane::FastLane;
 use self::lane::SLICE;
 use self::recent::Passing;
 pub(crate) use self::recent::{RecentPod, RecentPods};
+pub(crate) use self::told::convert_run;
+use self::told::{convert_runs, rejection};
 pub(crate) use self::turns::InTurns;
 pub(crate) use self::witness::{Seen, Witness};
 use crate::traces;
@@ -345,65 +344,6 @@ fn rejected_pod(rejected: Rejected, values: Values) -> RejectedPod {
     RejectedPod {
         rejection: rejection(rejected.cause),
         runs: convert_runs(rejected.runs, values),
-    }
-}
-
-fn rejection(cause: RejectionCause) -> PodRejection {
-    match cause {
-        RejectionCause::Denied { plugin, reason } => {
-            PodRejection::Denied(format!("{plugin}: {reason}"))
-        }
-        RejectionCause::Failed {
-            plugin,
-            failure: failure @ CallFailure::Overdue,
-        } => PodRejection::Overdue(format!("{plugin}: {failure}")),
-        RejectionCause::Failed {
-            plugin,
-            failure: failure @ CallFailure::NamespaceUnread,
-        } => PodRejection::Unread(format!("{plugin}: {failure}")),
-        RejectionCause::Failed { plugin, failure } => {
-            PodRejection::Broken(format!("{plugin}: {failure}"))
-        }
-        RejectionCause::NotAPod(_) => PodRejection::Broken(cause.to_string()),
-        RejectionCause::TooManyContainers(_) => PodRejection::Denied(cause.to_string()),
-    }
-}
-
-fn convert_runs(runs: Vec<podloom_mutators::PluginRun>, values: Values) -> Vec<PluginRun> {
-    runs.into_iter()
-        .map(|run| convert_run(run, values))
-        .collect()
-}
-
-/// Converts what a plugin did into the type that the controllers know.
-pub(crate) fn convert_run(run: podloom_mutators::PluginRun, values: Values) -> PluginRun {
-    use podloom_mutators::RunOutcome as Of;
-    let writes = run.writes.into_iter().map(|write| Write {
-        path: write.path,
-        change: (values == Values::Shown).then_some(Change {
-            old: write.old,
-            new: write.new,
-        }),
-    });
-    let notes = run.notes.into_iter().map(|note| match note.severity {
-        podloom_mutators::Severity::Warning => Note::warning(note.text),
-        podloom_mutators::Severity::Normal => Note::normal(note.text),
-    });
-    PluginRun {
-        plugin: run.plugin,
-        version: run.version,
-        outcome: match run.outcome {
-            Of::Mutated => PluginOutcome::Mutated,
-            Of::Unchanged => PluginOutcome::Unchanged,
-            Of::Skipped(dimension) => PluginOutcome::Skipped(dimension.as_str()),
-            Of::Ignored(failure) => PluginOutcome::Ignored(failure.to_string()),
-            Of::Denied(reason) => PluginOutcome::Denied(reason),
-            Of::Failed(failure) => PluginOutcome::Failed(failure.to_string()),
-        },
-        writes: writes.collect(),
-        refused_writes: run.refused_writes,
-        refused_reads: run.refused_reads,
-        notes: notes.collect(),
     }
 }
 

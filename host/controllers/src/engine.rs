@@ -10,6 +10,7 @@
 pub mod answer;
 pub mod backoff;
 pub mod blocking;
+pub(crate) mod broken;
 pub mod clock;
 pub mod conditions;
 mod drive;

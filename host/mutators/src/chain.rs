@@ -29,9 +29,6 @@ use crate::sandbox::{CallFailure, CallResult, Mutated};
 use crate::stamp::{self, Stamped};
 use crate::until::Until;
 
-/// Where labels are. Nothing above it can be granted.
-const LABELS: &str = "/metadata/labels";
-
 /// Why a chain could not be loaded from a bundle.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{MANIFEST}:{line}: plugin {plugin} ({file}) {problem}")]
@@ -149,10 +146,10 @@ impl Chain {
         &self.digest
     }
 
-    /// Whether a plugin may write labels.
+    /// Whether a plugin may write labels. Nothing above them can be granted.
     pub fn writes_labels(&self) -> bool {
         let mut granted = self.plugins.iter().flat_map(|plugin| &plugin.allow);
-        granted.any(|path| path.starts_with(LABELS))
+        granted.any(|path| path.starts_with("/metadata/labels"))
     }
 
     /// Passes a pod through the chain and stamps it. The pod's managedFields are dropped, since they are no longer true.

@@ -20,6 +20,7 @@ mod loader;
 mod manifest;
 mod matching;
 mod metrics;
+mod note;
 mod plugin;
 mod proof;
 mod request;
@@ -48,13 +49,14 @@ pub use loader::{Admit, FailedReload, LoadError, Loader, Reload, Serving, Slot, 
 pub use manifest::{FailurePolicy, MANIFEST, ManifestError, manifest_schema};
 pub use matching::{Dimension, Match};
 pub use metrics::PluginMetrics;
+pub use note::{Note, Severity};
 pub use plugin::{
     ConfigComplaint, ConfigError, Description, DescriptionError, Plugin, PluginError,
 };
 pub use podloom_pod_path::{Usage, Write};
 pub use proof::{ProofFailure, ProofProblem, SAMPLE_PODS, sample_pods};
 pub use request::Request;
-pub use run::{Note, PluginRun, RunOutcome, Severity};
+pub use run::{PluginRun, RunOutcome};
 pub use sandbox::CallFailure;
 pub use signature::{KeyError, PublicKey, SignatureError, Signers};
 pub use stamp::{CHAIN, MUTATIONS, MutationEntry};

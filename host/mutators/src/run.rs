@@ -6,6 +6,7 @@ use std::time::Duration;
 use podloom_pod_path::{Usage, Write};
 
 use crate::matching::Dimension;
+use crate::note::Note;
 use crate::plugin::Plugin;
 use crate::request::{PodFields, pod_event};
 use crate::sandbox::CallFailure;
@@ -40,42 +41,6 @@ pub struct PluginRun {
     pub memory: usize,
     /// How many instructions it executed; none unless the engine counts them.
     pub fuel: Option<u64>,
-}
-
-/// What a plugin tells the user about a pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
-    /// How much it matters.
-    pub severity: Severity,
-    /// One line, for people.
-    pub text: String,
-}
-
-/// How much a note matters, the worst first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// Somebody should act: the pod violates a rule, or did not get what it asked for.
-    Warning,
-    /// Good to know.
-    Normal,
-}
-
-impl Note {
-    /// Returns a note that somebody should act on.
-    pub fn warning(text: impl Into<String>) -> Self {
-        Self {
-            severity: Severity::Warning,
-            text: text.into(),
-        }
-    }
-
-    /// Returns a note that is good to know.
-    pub fn normal(text: impl Into<String>) -> Self {
-        Self {
-            severity: Severity::Normal,
-            text: text.into(),
-        }
-    }
 }
 
 /// How a plugin's run on a pod ended.

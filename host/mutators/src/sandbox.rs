@@ -29,8 +29,8 @@ use crate::engine::{CallPurpose, Engine, ticks};
 use crate::limits::{
     CHAIN_KEPT_BYTES, CallLimits, HANDLES, PAYLOAD_BYTES, PREPARED_BYTES, REASON_BYTES, show_bytes,
 };
+use crate::note::Note;
 use crate::request::{PodFields, Request, RunMode, pod_event};
-use crate::run::Note;
 use crate::text::one_line;
 use crate::until::Until;
 

@@ -7,7 +7,6 @@ use podloom_plugin_sdk::json::Object;
 use podloom_plugin_sdk::prelude::*;
 
 use crate::lists::List;
-use crate::names::VolumeNames;
 
 /// What to inject, and into which pods.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -55,6 +54,15 @@ pub(crate) struct Prepared {
     pub(crate) hash: String,
     /// What volumes are called.
     pub(crate) names: VolumeNames,
+}
+
+/// The names of the volumes of a configuration.
+#[derive(Debug, Default)]
+pub(crate) struct VolumeNames {
+    /// Of the volume that holds a container's token, with the container's name.
+    pub(crate) tokens: Vec<(String, String)>,
+    /// Of a volume whose own name is taken in a pod, with that name; none if such pods are denied.
+    pub(crate) second: Vec<(String, String)>,
 }
 
 impl Default for Config {

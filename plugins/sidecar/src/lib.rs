@@ -28,10 +28,9 @@ use podloom_plugin_sdk::path;
 use podloom_plugin_sdk::prelude::*;
 
 pub use config::Config;
-use config::Prepared;
+use config::{Prepared, VolumeNames};
 use decide::Decision;
 use injection::Injection;
-use names::VolumeNames;
 use view::{Spec, View};
 
 /// The plugin.

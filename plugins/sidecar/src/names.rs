@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use podloom_plugin_sdk::path;
 
-use crate::config::{Config, OnVolumeConflict};
+use crate::config::{Config, OnVolumeConflict, VolumeNames};
 use crate::record::hash;
 
 pub(crate) const PULL_SECRETS: &str = "/spec/imagePullSecrets";
@@ -15,15 +15,6 @@ pub(crate) const DEFAULT_CONTAINER: &str =
 
 /// Names of volumes are DNS labels.
 const NAME_LENGTH: usize = 63;
-
-/// The names of the volumes of a configuration.
-#[derive(Debug, Default)]
-pub(crate) struct VolumeNames {
-    /// Of the volume that holds a container's token, with the container's name.
-    tokens: Vec<(String, String)>,
-    /// Of a volume whose own name is taken in a pod, with that name; none if such pods are denied.
-    second: Vec<(String, String)>,
-}
 
 impl VolumeNames {
     pub(crate) fn of(config: &Config) -> Self {

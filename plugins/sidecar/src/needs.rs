@@ -2,9 +2,9 @@
 
 use podloom_plugin_sdk::{Needs, evictable, path};
 
-use crate::config::{Config, Placement, Position};
+use crate::config::{Config, Placement, Position, VolumeNames};
 use crate::lists::List;
-use crate::names::{DEFAULT_CONTAINER, PULL_SECRETS, VolumeNames, volume_path};
+use crate::names::{DEFAULT_CONTAINER, PULL_SECRETS, volume_path};
 use crate::record::INJECTED;
 use crate::view;
 

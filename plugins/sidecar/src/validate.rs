@@ -4,8 +4,7 @@ use podloom_plugin_sdk::json::Object;
 use podloom_plugin_sdk::names as syntax;
 
 use crate::additions::overlap;
-use crate::config::{Additions, Config, Placement, Sidecar};
-use crate::names::VolumeNames;
+use crate::config::{Additions, Config, Placement, Sidecar, VolumeNames};
 use crate::ports;
 use crate::security;
 

@@ -3,10 +3,10 @@
 use podloom_plugin_sdk::json::{Object, Value};
 use podloom_plugin_sdk::prelude::*;
 
-use crate::config::{OnVolumeConflict, Token};
+use crate::config::{OnVolumeConflict, Token, VolumeNames};
 use crate::defaults;
 use crate::injection::{Injection, Put};
-use crate::names::{VolumeNames, volume_path};
+use crate::names::volume_path;
 use crate::plan::{Act, Step};
 
 /// What the kubelet mounts read-only anyway.

@@ -15,8 +15,17 @@ use super::clock::Clock;
 use super::error::Error;
 use super::events::{Events, Notice};
 use super::metrics::EngineMetrics;
-use super::namespaces::UnreadNamespaces;
 use super::plan::Plan;
+
+/// What plugins are told of namespaces that the operator was never allowed to read. Once it was, what it does not know is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnreadNamespaces {
+    /// Nothing: what needs their labels or annotations is refused.
+    #[default]
+    Refused,
+    /// That they have nothing but the label with their name.
+    Allowed,
+}
 
 /// What every controller needs. What one kind needs besides is a field of that kind.
 pub struct Context {

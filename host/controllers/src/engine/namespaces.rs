@@ -13,6 +13,7 @@ use kube::core::{ObjectMeta, PartialObjectMeta};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Api, Client};
 
+pub use super::kind::UnreadNamespaces;
 use super::metrics::EngineMetrics;
 use super::optional::{Listener, Optional, OptionalCache, WhenRefused, watch_optional};
 use super::scope::WatchScope;
@@ -29,16 +30,6 @@ pub struct NamespaceMetadata {
     pub labels: BTreeMap<String, String>,
     /// Its annotations.
     pub annotations: BTreeMap<String, String>,
-}
-
-/// What plugins are told of namespaces that the operator was never allowed to read. Once it was, what it does not know is not known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum UnreadNamespaces {
-    /// Nothing: what needs their labels or annotations is refused.
-    #[default]
-    Refused,
-    /// That they have nothing but the label with their name.
-    Allowed,
 }
 
 /// The namespaces of the cluster. Cheap to clone; all clones share them.

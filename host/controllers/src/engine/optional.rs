@@ -19,9 +19,10 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 use super::backoff::WatchBackoff;
+use super::broken::on_break;
 use super::metrics::EngineMetrics;
 use super::plain::plain;
-use super::watch::{on_break, watch_config, watch_events};
+use super::watch::{watch_config, watch_events};
 
 /// How long to wait at most, twice that with jitter, before it is asked again whether something that was missing is there. It is asked
 /// soon at first, since a right may be missing for a moment: while its role binding is replaced.

@@ -12,11 +12,11 @@ use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use tokio_util::sync::CancellationToken;
 
+use super::broken::on_break;
 use super::kind::{Context, Kind, ResourceScope};
 use super::permits::PassPermits;
 use super::readable::Readable;
 use super::readiness::Readiness;
-use super::watch::on_break;
 
 /// If all namespaces are watched, one gets at most this part of the concurrent passes.
 const SHARE: u16 = 4;

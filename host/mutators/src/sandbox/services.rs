@@ -7,8 +7,8 @@ use podloom_pod_path::{AccessError, EditError, Transaction};
 
 use super::usage::LogLine;
 use super::{CallFailure, Guest};
+use crate::note::Severity;
 use crate::request::{Request, pod_event};
-use crate::run::Severity;
 
 /// The target of log lines that plugins write.
 const LOG_TARGET: &str = "podloom::plugin";

@@ -5,7 +5,7 @@ use wasmtime::ResourceLimiter;
 use super::CallFailure;
 use crate::engine::{CORE_INSTANCES, TABLE_ELEMENTS};
 use crate::limits::{LOG_LINE_BYTES, LOG_LINES, NOTE_BYTES, NOTES};
-use crate::run::{Note, Severity};
+use crate::note::{Note, Severity};
 use crate::text::one_line;
 
 /// Limits the memory of one call: all memories of the plugin together.

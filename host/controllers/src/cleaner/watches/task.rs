@@ -11,8 +11,9 @@ use kube::{Api, Client};
 use super::kinds::{Answer, Watched};
 use super::{Inner, Place};
 use crate::cleaner::served::KindKey;
+use crate::engine::broken::Seldom;
 use crate::engine::plain::plain;
-use crate::engine::watch::{Seldom, paced, watch_config, watch_events};
+use crate::engine::watch::{paced, watch_config, watch_events};
 
 /// An object of which only the metadata is known.
 type Meta = PartialObjectMeta<DynamicObject>;

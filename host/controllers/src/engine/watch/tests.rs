@@ -7,7 +7,8 @@ use kube::Api;
 use kube::runtime::watcher::Event;
 use tokio::time::{advance, timeout};
 
-use super::{SAID, Seldom, paced, signal_lists, watch_config, watch_events};
+use super::{paced, signal_lists, watch_config, watch_events};
+use crate::engine::broken::{SAID, Seldom};
 use crate::engine::fixtures::{Broken, broken};
 
 /// Checks how often lists are signalled by these events, if each signal is read at once.
