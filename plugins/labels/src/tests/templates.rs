@@ -216,6 +216,8 @@ fn what_the_api_server_would_set_counts_where_the_rule_has_no_default() {
     }
     let mut with_default = rule("/spec/serviceAccountName");
     with_default["default"] = json!("none");
+    // With a default nothing is missing.
+    with_default.as_object_mut().unwrap().remove("onMissing");
     let config = json!({"labels": [with_default]});
     let run = testing::run::<Labels>(&config, &request, &bare);
     assert_eq!(run.pod["metadata"]["labels"]["value"], "none");

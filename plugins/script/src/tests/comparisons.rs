@@ -263,7 +263,7 @@ fn a_limit_that_is_compared_as_a_text_lets_no_pod_pass() {
         let what = if limit.is_empty() {
             "an absent value"
         } else {
-            "two texts"
+            "texts with a quantity"
         };
         assert!(
             reason.contains(what) && reason.contains("line 2"),
