@@ -12,7 +12,7 @@ const UNITS: [(&[&str], f64); 5] = [
 ];
 /// The units that CEL reads.
 const OF_CEL: [&str; 6] = ["h", "m", "s", "ms", "us", "ns"];
-/// The longest number that is converted: with more digits, the seconds might not be exact.
+/// The most seconds that are converted: a larger number might not be exact.
 const SECONDS_MAX: f64 = 1e15;
 
 /// Whether CEL reads all of a text as a duration. `cel` stops where it cannot go on: for it, `1h2d` is an hour.

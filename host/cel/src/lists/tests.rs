@@ -51,7 +51,7 @@ fn what_is_true_of_an_empty_list_says_so_and_how_to_ask() {
 }
 
 #[test]
-fn whoever_asks_for_the_size_knows() {
+fn a_condition_that_asks_for_the_size_needs_no_warning() {
     check(
         "size(pods.items) == 0 || pods.items.all(pod, pod.ended)",
         None,
