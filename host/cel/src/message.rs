@@ -67,9 +67,10 @@ pub(crate) fn describe(error: &ExecutionError) -> String {
         ExecutionError::UnexpectedType { got, want } => {
             short(&format_args!("{got} where {want} is needed"))
         }
-        ExecutionError::FunctionError { function, message } => {
-            short(&format_args!("{function}: {}", told(function, message)))
-        }
+        ExecutionError::FunctionError { function, message } => short(&format_args!(
+            "{function}: {}",
+            in_plain_words(function, message)
+        )),
         ExecutionError::UnsupportedBinaryOperator(operator, one, other) => {
             let operator = sign(operator);
             match (kind(one), kind(other)) {
@@ -102,7 +103,7 @@ pub(crate) fn describe(error: &ExecutionError) -> String {
 }
 
 /// What a function says, in our words where `cel` has those of its parsers.
-fn told<'a>(function: &str, message: &'a str) -> &'a str {
+fn in_plain_words<'a>(function: &str, message: &'a str) -> &'a str {
     match function {
         // The function may be the key of a value that is not shown.
         _ if message.contains("range") || message == HIDDEN => message,
