@@ -5,12 +5,13 @@ mod split;
 
 use anyhow::Context;
 use axum::http::Request;
+use kube::Client;
 use kube::api::ListParams;
-use kube::{Client, Config};
 use serde::Deserialize;
 use serde_json::Value;
 
-pub(crate) use self::objects::{Objects, Streamed};
+pub(crate) use self::objects::Objects;
+use crate::client;
 use crate::error::CommandError;
 
 /// How many objects are asked for at once. [`Pages`] holds them in memory together, and anybody may make large ones.
@@ -25,11 +26,9 @@ pub(crate) struct Connection {
 
 /// Connects to the cluster of the kubeconfig's context, or to the one in which this pod runs. Nothing is asked yet.
 pub(crate) async fn connect() -> Result<Connection, CommandError> {
-    let config = Config::infer().await.context(
-        "found no cluster: there is no readable kubeconfig (KUBECONFIG or ~/.kube/config), and this is not a pod of a cluster",
-    )?;
+    let config = client::cluster().await?;
     let namespace = config.default_namespace.clone();
-    let client = Client::try_from(config).context("cannot connect to the cluster")?;
+    let client = client::of_command(&config).context("cannot connect to the cluster")?;
     Ok(Connection { client, namespace })
 }
 

@@ -5,6 +5,7 @@ mod bundle;
 mod chain;
 mod cleaner;
 mod cli;
+mod client;
 mod compare;
 mod completion;
 mod corpus;

@@ -6,11 +6,12 @@
 //! 2. The request waits for a permit (`permits`), then for room to look up the name.
 //! 3. The name is resolved once (`resolve`), each address is checked against the caller's [`Rules`] (`policy`, `range`), and an
 //!    allowed address is dialled (`connect`). The name is not looked up again, so a DNS answer that changes (DNS rebinding) has no
-//!    effect.
+//!    effect. If a proxy leads there (`proxy`), the proxy is asked for that address, and never for the name: it would look it up
+//!    itself, and reach what the rules block.
 //! 4. The TLS handshake verifies the certificate for the URL's host, whatever address was dialled (`tls`).
 //! 5. One request and one response go over the connection (`exchange`), and it is closed.
 //!
-//! The environment decides nothing but the certificate store. There are no redirects, proxies, cookies, compression, retries, caches
+//! The environment decides nothing but the certificate store and the proxies. There are no redirects, cookies, compression, retries, caches
 //! or kept connections. Everything that a server sends has a limit ([`RequestLimits`]). Each error has a [`RequestErrorKind`] that a
 //! caller can act on. Headers, bodies, paths and queries never appear in errors, logs or `Debug`.
 
@@ -38,6 +39,7 @@ mod metered;
 mod metrics;
 mod permits;
 mod policy;
+mod proxy;
 mod range;
 mod resolve;
 mod tls;
@@ -52,6 +54,7 @@ pub use exchange::Response;
 pub use limits::RequestLimits;
 pub use metrics::OutboundMetrics;
 pub use policy::{BlockedAddress, Policy, Rules, Vetted};
+pub use proxy::{Proxies, Proxy, ProxyError, Unreached};
 pub use range::Range;
 pub use resolve::{Answering, Resolve, SystemResolver};
 pub use tls::{Identity, Pem, PemError, Roots, Tls, TlsError, TlsProblem};
@@ -195,7 +198,12 @@ impl Client {
         let _timer = self.metrics.time(system, request.operation);
         let (connecting, total) = deadlines(limits, request.total_timeout);
         let vetted = connect::addresses(begun, rules, connecting).await?;
-        let stream = connect::dial(&vetted, target.port(), connecting).await?;
+        let way = connect::Way {
+            proxies: self.resolver.proxies(),
+            scheme: origin.scheme(),
+            target,
+        };
+        let stream = connect::dial(&vetted, way, connecting).await?;
         let stream = Metered::new(stream, metered::wire_limit(limits));
         let stream = connect::secure(stream, origin, request.tls, connecting).await?;
         exchange::exchange(stream, message(request), (limits, wanted), total).await

@@ -10,13 +10,10 @@ use tokio::time::timeout;
 
 use super::split::{Listed, Splitter};
 use super::{Page, Pages, Trouble};
+use crate::client::Streamed;
 
 /// How long the API server may send nothing of an answer.
 const SILENCE: Duration = Duration::from_secs(30);
-
-/// Marks a request whose answer is read piece by piece, so that clients which otherwise read whole answers pass it on.
-#[derive(Clone, Copy)]
-pub(crate) struct Streamed;
 
 /// Reads a list object by object. No more than one object and a few pieces of the answer are in memory.
 pub(crate) struct Objects<'a> {

@@ -21,8 +21,8 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use self::answer::{CheckError, in_time};
 use self::noted::{note, note_lacks};
-use super::requests::{AccessFailures, Requests};
 use super::state::{Access, DutyState, Lack, Role};
+use crate::client::requests::{AccessFailures, Requests};
 
 /// How soon to check again while a kind is missing.
 const RECHECK_KINDS: Duration = Duration::from_secs(3);

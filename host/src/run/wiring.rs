@@ -19,7 +19,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::candidate::CandidateChain;
 use super::cleaner;
-use super::client;
 use super::drift::DriftTask;
 use super::duty::{DutyTask, Work};
 use super::history::History;
@@ -32,10 +31,10 @@ use super::parts::Parts;
 use super::portal;
 use super::preflight::{LeaseName, Preflight};
 use super::process::ProcessMetrics;
-use super::requests::Requests;
 use super::state::{DutyState, OperatorState};
 use super::webhook::{self, Certificates, WebhookTask};
 use crate::cli::{ElectionArguments, RunArguments};
+use crate::client::{self, Requests};
 use crate::mutator::{ChainMutator, InTurns, NoChainPolicy, Values};
 use crate::traces::Exporter;
 
@@ -261,9 +260,7 @@ fn register_build(registry: &mut Registry) {
 
 /// Finds the cluster: that of the kubeconfig, else that of our own pod.
 pub(super) async fn cluster() -> Result<Config> {
-    let config = Config::infer().await.context(
-        "found no cluster: there is no readable kubeconfig (KUBECONFIG or ~/.kube/config), and this is not a pod of a cluster",
-    )?;
+    let config = client::cluster().await?;
     tracing::info!(server = %config.cluster_url, "cluster");
     Ok(config)
 }

@@ -18,6 +18,7 @@ mod pages;
 mod plugin_examples;
 mod plugins;
 mod portal;
+mod proxies;
 mod rbac;
 mod refused;
 mod rendered;

@@ -58,7 +58,7 @@ pub(crate) fn begin(
     let watches = Watches::new(client.clone(), is_wide, alarms.clone(), metrics.clone());
     let sinks = SinkSettings {
         allows_loopback: setup.settings.allow_loopback_sinks,
-        resolver: Arc::new(SystemResolver::default()),
+        resolver: Arc::new(SystemResolver::with_proxies()),
         outbound: metrics.outbound.clone(),
     };
     let clock = first.ctx.clock.clone();

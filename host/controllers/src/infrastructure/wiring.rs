@@ -45,7 +45,7 @@ pub(crate) fn begin(
         allow: setup.allow.clone(),
         deny: setup.deny.clone(),
     };
-    let resolver: Arc<dyn Resolve> = Arc::new(SystemResolver::default());
+    let resolver: Arc<dyn Resolve> = Arc::new(SystemResolver::with_proxies());
     let im = ImClient::new(&rules, &resolver, metrics.im.clone());
     begin_with(scopes, setup, metrics, Arc::new(im))
 }

@@ -3,6 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use http::uri::Authority;
+use hyper_util::client::legacy::connect::HttpConnector;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
@@ -10,6 +12,7 @@ use tokio_rustls::TlsConnector;
 use super::error::{RequestErrorKind, RequestPhase};
 use super::metered::{Metered, Stream};
 use super::policy::{Policy, Rules, Vetted};
+use super::proxy::Proxies;
 use super::resolve::{Answering, Resolve};
 use super::tls::{Tls, TlsProblem};
 use super::url::{Host, Origin, Scheme, Url};
@@ -104,16 +107,47 @@ pub(super) async fn addresses(
     }
 }
 
+/// What decides whether a proxy leads to a target.
+#[derive(Clone, Copy)]
+pub(super) struct Way<'a> {
+    pub(super) proxies: Option<&'a Proxies>,
+    pub(super) scheme: Scheme,
+    pub(super) target: &'a Origin,
+}
+
+impl Way<'_> {
+    async fn connect(self, address: SocketAddr) -> Result<TcpStream, String> {
+        let host = match self.target.host() {
+            Host::Name(name) => name.as_ref().to_owned(),
+            Host::Address(address) => address.to_string(),
+        };
+        let (ip, port) = (Some(address.ip()), address.port());
+        let proxy = self
+            .proxies
+            .and_then(|it| it.of(self.scheme, &host, port, ip));
+        let Some(proxy) = proxy else {
+            let connected = TcpStream::connect(address).await;
+            return connected.map_err(|error| words(&error));
+        };
+        let mut connector = HttpConnector::new();
+        connector.enforce_http(false);
+        let target = Authority::try_from(address.to_string()).map_err(|error| error.to_string())?;
+        let connected = proxy.connect(connector, target).await;
+        let stream = connected.map_err(|error| short(&error.to_string()))?;
+        Ok(stream.into_inner())
+    }
+}
+
 /// Connects to the first address that accepts. Each gets an equal share of the remaining time, so that a silent one leaves some for
 /// the next.
 pub(super) async fn dial(
     addresses: &[Vetted],
-    port: u16,
+    way: Way<'_>,
     deadline: Deadline,
 ) -> Result<TcpStream, RequestErrorKind> {
     let mut last = RequestErrorKind::Resolve("it has no address".to_owned());
     for (tried, address) in addresses.iter().enumerate() {
-        let address = SocketAddr::new(address.address(), port);
+        let address = SocketAddr::new(address.address(), way.target.port());
         let now = Instant::now();
         let share = deadline.at.saturating_duration_since(now)
             / u32::try_from(addresses.len() - tried).unwrap_or(u32::MAX);
@@ -121,19 +155,13 @@ pub(super) async fn dial(
             at: now + share,
             after: deadline.after,
         };
-        last = match turn
-            .hold(RequestPhase::Connect, TcpStream::connect(address))
-            .await
-        {
+        last = match turn.hold(RequestPhase::Connect, way.connect(address)).await {
             Ok(Ok(stream)) => {
                 // Without it small requests are only slower, so an error does not matter.
                 let _ = stream.set_nodelay(true);
                 return Ok(stream);
             }
-            Ok(Err(error)) => RequestErrorKind::Connect {
-                address,
-                reason: words(&error),
-            },
+            Ok(Err(reason)) => RequestErrorKind::Connect { address, reason },
             Err(late) => late,
         };
     }

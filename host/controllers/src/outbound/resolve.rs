@@ -12,6 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::spawn_blocking;
 
 use super::keyed::KeyedSemaphores;
+use super::proxy::Proxies;
 
 /// How many lookups of a [`SystemResolver`] run at once, those included that nobody waits for any more.
 const LOOKUPS: usize = 16;
@@ -35,6 +36,11 @@ pub trait Resolve: Send + Sync + 'static {
     fn begin(&self, name: &str, tenant: &str) -> BoxFuture<'static, Answering> {
         futures::future::ready(self.resolve(name, tenant)).boxed()
     }
+
+    /// Returns the proxies on the way to the addresses.
+    fn proxies(&self) -> Option<&Proxies> {
+        None
+    }
 }
 
 /// Resolves as the machine does: hosts file, search domains (not for a name that ends with a dot), name servers.
@@ -52,6 +58,7 @@ pub struct SystemResolver {
     running: Running,
     look_up: fn(&str) -> Found,
     timeout: Duration,
+    proxies: Proxies,
 }
 
 type Found = Result<Vec<IpAddr>, String>;
@@ -92,6 +99,17 @@ impl Default for SystemResolver {
             running: Running::default(),
             look_up: system,
             timeout: LOOKUP_TIMEOUT,
+            proxies: Proxies::default(),
+        }
+    }
+}
+
+impl SystemResolver {
+    /// Returns a resolver with the proxies of the environment, which was checked when the process started.
+    pub(crate) fn with_proxies() -> Self {
+        Self {
+            proxies: Proxies::from_env().unwrap_or_default(),
+            ..Self::default()
         }
     }
 }
@@ -143,6 +161,10 @@ fn start(running: &Running, name: &str, permits: Permits, look_up: fn(&str) -> F
 }
 
 impl Resolve for SystemResolver {
+    fn proxies(&self) -> Option<&Proxies> {
+        Some(&self.proxies)
+    }
+
     fn resolve(&self, name: &str, tenant: &str) -> Answering {
         self.begin(name, tenant).flatten().boxed()
     }

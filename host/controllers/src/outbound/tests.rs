@@ -5,6 +5,7 @@ mod floods;
 mod limits;
 mod phases;
 mod privacy;
+mod proxied;
 mod responses;
 mod secure;
 mod server;

@@ -108,7 +108,7 @@ impl Relays {
         metrics: RelayMetrics,
         stop: CancellationToken,
     ) -> (Self, impl Future<Output = ()> + Send + use<>) {
-        let resolver = Arc::new(SystemResolver::default());
+        let resolver = Arc::new(SystemResolver::with_proxies());
         Self::start_with(settings, clock, metrics, resolver, stop)
     }
 

@@ -13,10 +13,10 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{DutyTask, Work};
+use crate::client::Requests;
 use crate::run::fixtures::{CLUSTERS, Cluster, Leases};
 use crate::run::lease::Candidate;
 use crate::run::preflight::Preflight;
-use crate::run::requests::Requests;
 use crate::run::state::{Access, DutyState, Role};
 
 const LEASE: Duration = Duration::from_secs(15);

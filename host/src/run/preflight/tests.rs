@@ -12,8 +12,8 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::Preflight;
+use crate::client::Requests;
 use crate::run::fixtures::{CLUSTERS, Cluster, Forbidden};
-use crate::run::requests::Requests;
 use crate::run::state::{Access, DutyState, Role};
 
 struct Watched {

@@ -240,7 +240,7 @@ impl Duty {
             allow: self.setup.allow.clone(),
             deny: self.setup.deny.clone(),
         };
-        let resolver = Arc::new(SystemResolver::default());
+        let resolver = Arc::new(SystemResolver::with_proxies());
         ClusterKind {
             resources: self.resources.clone(),
             secret: ApiResource::erase::<Secret>(&()),

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 /// Counts the requests of all clients; cheap to clone.
 #[derive(Clone, Default)]
-pub(super) struct Requests {
+pub(crate) struct Requests {
     total: Family<Labels, Counter>,
     /// How many answers may mean a missing kind or right. Preflight waits for it to grow.
     access_failures: watch::Sender<u64>,
@@ -29,16 +29,16 @@ struct Labels {
 struct Code(Option<StatusCode>);
 
 /// Answers, from some moment on, that may mean a missing kind or right.
-pub(super) struct AccessFailures(watch::Receiver<u64>);
+pub(crate) struct AccessFailures(watch::Receiver<u64>);
 
 /// A request without an answer so far. It is counted when it is answered or dropped.
-pub(super) struct PendingRequest {
+pub(crate) struct PendingRequest {
     requests: Requests,
     labels: Labels,
 }
 
 impl Requests {
-    pub(super) fn register(registry: &mut Registry) -> Self {
+    pub(crate) fn register(registry: &mut Registry) -> Self {
         let requests = Self::default();
         registry.register(
             "api_requests",
@@ -49,7 +49,7 @@ impl Requests {
     }
 
     /// Starts to count a request that is sent now.
-    pub(super) fn begin<B>(&self, request: &Request<B>) -> PendingRequest {
+    pub(crate) fn begin<B>(&self, request: &Request<B>) -> PendingRequest {
         PendingRequest {
             requests: self.clone(),
             labels: Labels {
@@ -60,14 +60,14 @@ impl Requests {
     }
 
     /// Follows answers from now on that may mean a missing kind or right.
-    pub(super) fn access_failures(&self) -> AccessFailures {
+    pub(crate) fn access_failures(&self) -> AccessFailures {
         AccessFailures(self.access_failures.subscribe())
     }
 }
 
 impl AccessFailures {
     /// Waits for an answer that may mean a missing kind or right. Returns at once if there was one since the last call.
-    pub(super) async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         if self.0.changed().await.is_err() {
             // No client is left, so there are no more answers.
             future::pending::<()>().await;
@@ -76,7 +76,7 @@ impl AccessFailures {
 }
 
 impl PendingRequest {
-    pub(super) fn answered(mut self, code: StatusCode) {
+    pub(crate) fn answered(mut self, code: StatusCode) {
         self.labels.code = Code(Some(code));
         if is_access_failure(self.labels.verb, code) {
             let failures = &self.requests.access_failures;

@@ -1,8 +1,8 @@
 //! Time is paused where it matters: it advances when all tasks wait.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::http::{Request, Response, StatusCode};
@@ -13,15 +13,15 @@ use kube::Config;
 use kube::client::Body;
 use kube::client::retry::RetryPolicy;
 use podloom_controllers::Clock;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, sleep};
 use tower::retry::RetryLayer;
 use tower::{BoxError, Layer, Service, service_fn};
 
-use super::{ClientError, DEADLINE, RETRIES, client, connector, in_time, is_watch};
-use crate::lists::Streamed;
-use crate::run::requests::Requests;
+use super::{
+    DEADLINE, RETRIES, Requests, Streamed, client, connector, in_time, is_watch, of_command,
+};
 
 const LIST: &str = "/api/v1/pods?&limit=100";
 const WATCH: &str = "/api/v1/pods?&watch=true&timeoutSeconds=290&resourceVersion=1";
@@ -117,12 +117,50 @@ fn watches_are_known_by_their_query() {
     }
 }
 
+/// Answers CONNECT, and connects to one server, whatever it was asked for. Returns its address, and what it was asked.
+async fn proxy(server: String) -> (String, Arc<Mutex<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
+    let address = listener.local_addr().expect("an address").to_string();
+    let heard = Arc::new(Mutex::new(String::new()));
+    let kept = Arc::clone(&heard);
+    tokio::spawn(async move {
+        let (mut peer, _) = listener.accept().await.expect("a connection");
+        let mut bytes = [0; 4096];
+        let length = peer.read(&mut bytes).await.expect("a request");
+        let request = String::from_utf8_lossy(bytes.get(..length).unwrap_or_default());
+        kept.lock().expect("no panic").push_str(&request);
+        let answer = b"HTTP/1.1 200 Connection established\r\n\r\n";
+        peer.write_all(answer).await.expect("an answer");
+        let mut server = TcpStream::connect(server).await.expect("a server");
+        let _ended = copy_bidirectional(&mut peer, &mut server).await;
+    });
+    (address, heard)
+}
+
 #[tokio::test]
-async fn a_proxy_is_refused_by_name() {
-    let mut config = Config::new("https://127.0.0.1:1".parse().expect("a URI"));
-    config.proxy_url = Some("http://proxy.example:3128".parse().expect("a URI"));
-    let refused = client(&config, &Requests::default(), &Clock::new()).map(drop);
-    assert!(matches!(refused, Err(ClientError::Proxy(_))), "{refused:?}");
+async fn the_api_server_is_reached_through_a_proxy() {
+    let answer = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}";
+    let (mut config, asked) = answering(answer).await;
+    let server = config.cluster_url.authority().expect("an authority");
+    let (proxy, heard) = proxy(server.to_string()).await;
+    config.cluster_url = "http://api.example:6443".parse().expect("a URI");
+    let url = format!("http://user:pass@{proxy}");
+    config.proxy_url = Some(url.parse().expect("a URI"));
+    let client = of_command(&config).expect("a client");
+    let version = Request::get("/version")
+        .body(Vec::new())
+        .expect("a request");
+    assert_eq!(client.request_text(version).await.expect("an answer"), "{}");
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
+    let heard = heard.lock().expect("no panic");
+    assert!(
+        heard.starts_with("CONNECT api.example:6443 HTTP/1.1\r\n"),
+        "{heard}"
+    );
+    assert!(
+        heard.contains("proxy-authorization: Basic dXNlcjpwYXNz\r\n"),
+        "{heard}"
+    );
 }
 
 /// The kernel lists the active timer of each connection: 02 is keepalive.

@@ -10,9 +10,13 @@
 //! - An idle timeout shorter than the deadline. So when a request misses its deadline, all connections that were idle as long are
 //!   closed as well, and the next request opens a new one.
 
+pub(crate) mod requests;
+
 use std::time::{Duration, Instant, SystemTime};
 
+use anyhow::Context;
 use axum::http::header::DATE;
+use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Request, Response, Uri};
 use futures::TryFutureExt;
 use http_body_util::{BodyExt, Either, Full};
@@ -20,17 +24,19 @@ use hyper::body::{Body as HttpBody, Bytes};
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use kube::client::retry::{InvalidBackoff, RetryPolicy};
 use kube::client::{Body, ConfigExt};
+use kube::config::Kubeconfig;
 use kube::{Client, Config};
 use podloom_controllers::Clock;
+use podloom_controllers::outbound::{Proxies, Proxy, ProxyError, Scheme};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tower::retry::RetryLayer;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt, service_fn};
 
-use super::requests::Requests;
-use crate::lists::Streamed;
+pub(crate) use self::requests::Requests;
 
 /// How long opening a connection may take, TLS included.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -51,37 +57,46 @@ const KEEPALIVE_RETRIES: u32 = 3;
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 /// How long a connection in use may be silent. The watches of the controllers end earlier; this limits all others.
 const SILENCE: Duration = Duration::from_secs(330);
+/// What may name the proxy.
+const PROXY: &str = "HTTPS_PROXY, HTTP_PROXY or proxy-url of the kubeconfig";
 
 /// Why the client could not be created.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ClientError {
-    #[error(
-        "the kubeconfig names the proxy {0}, and podloom does not support proxies; connect without one"
-    )]
-    Proxy(Uri),
+pub(crate) enum ClientError {
+    #[error(transparent)]
+    Proxy(#[from] ProxyError),
     #[error("the cluster configuration is unusable")]
     Configure(#[from] kube::Error),
     #[error("the retry policy is invalid")]
     Retry(#[from] InvalidBackoff),
 }
 
+/// Marks a request whose answer is read piece by piece, so it is passed on as it arrives.
+#[derive(Clone, Copy)]
+pub(crate) struct Streamed;
+
 /// A request missed its deadline.
 #[derive(Debug, thiserror::Error)]
 #[error("no answer from the API server within {} s, including retries after 429, 503 and 504", DEADLINE.as_secs())]
 struct Unanswered;
 
+/// Creates a client for a command, which needs no measurements.
+pub(crate) fn of_command(config: &Config) -> Result<Client, ClientError> {
+    client(config, &Requests::default(), &Clock::new())
+}
+
 /// Creates a client with connections of its own. It works only in the runtime that it was created in.
 ///
 /// Each answer corrects the clock.
-pub(super) fn client(
+pub(crate) fn client(
     config: &Config,
     requests: &Requests,
     clock: &Clock,
 ) -> Result<Client, ClientError> {
-    if let Some(proxy) = &config.proxy_url {
-        return Err(ClientError::Proxy(proxy.clone()));
-    }
-    let connector = config.rustls_https_connector_with_connector(connector())?;
+    let proxy = config.proxy_url.as_ref().map(ToString::to_string);
+    let proxy = proxy.map(|url| Proxy::new(&url, PROXY)).transpose()?;
+    let dial = service_fn(move |server: Uri| dial(connector(), proxy.clone(), server));
+    let connector = config.rustls_https_connector_with_connector(dial)?;
     let mut connector = TimeoutConnector::new(connector);
     connector.set_connect_timeout(Some(CONNECT));
     connector.set_write_timeout(Some(DEADLINE));
@@ -114,6 +129,61 @@ pub(super) fn client(
         .service(send);
     let bounded = service_fn(move |request| in_time(stack.clone(), request));
     Ok(Client::new(bounded, config.default_namespace.clone()))
+}
+
+/// Connects to the API server, perhaps through a proxy.
+async fn dial(
+    connector: HttpConnector,
+    proxy: Option<Proxy>,
+    server: Uri,
+) -> Result<TokioIo<TcpStream>, BoxError> {
+    let Some(proxy) = proxy else {
+        return Ok(connector.oneshot(server).await?);
+    };
+    let host = server.host().unwrap_or_default();
+    let port = server.port_u16().unwrap_or(scheme(&server).port());
+    let target = Authority::try_from(format!("{host}:{port}"))?;
+    Ok(proxy.connect(connector, target).await?)
+}
+
+fn scheme(server: &Uri) -> Scheme {
+    match server.scheme_str() {
+        Some("http") => Scheme::Http,
+        _ => Scheme::Https,
+    }
+}
+
+/// Finds the cluster: that of the kubeconfig, else that of our own pod. The proxy on the way there is that of the kubeconfig, or, as
+/// for kubectl, that of the environment.
+pub(crate) async fn cluster() -> anyhow::Result<Config> {
+    let proxies = Proxies::from_env()?;
+    let mut config = Config::infer().await.context(
+        "found no cluster: there is no readable kubeconfig (KUBECONFIG or ~/.kube/config), and this is not a pod of a cluster",
+    )?;
+    if !names_proxy() {
+        let server = &config.cluster_url;
+        let scheme = scheme(server);
+        let host = server.host().unwrap_or_default();
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let port = server.port_u16().unwrap_or(scheme.port());
+        let proxy = proxies.of(scheme, host, port, None);
+        config.proxy_url = proxy.map(|proxy| proxy.url().clone());
+    }
+    Ok(config)
+}
+
+/// Whether the kubeconfig's context has a proxy. In what kube makes of it, that of the environment is no different.
+fn names_proxy() -> bool {
+    let found = || {
+        let kubeconfig = Kubeconfig::read().ok()?;
+        let name = kubeconfig.current_context.as_ref()?;
+        let mut contexts = kubeconfig.contexts.iter();
+        let context = contexts.find(|it| it.name == *name)?.context.as_ref()?;
+        let mut clusters = kubeconfig.clusters.iter();
+        let cluster = clusters.find(|it| it.name == context.cluster)?;
+        cluster.cluster.as_ref()?.proxy_url.clone()
+    };
+    found().is_some_and(|url| !url.is_empty())
 }
 
 /// Opens connections with keepalive and a limit on unacknowledged data.
