@@ -5,6 +5,7 @@ mod context;
 pub(crate) mod diff;
 pub(crate) mod duplicates;
 mod namespaces;
+mod notes;
 mod outcome;
 pub(crate) mod pod;
 mod portal;
@@ -14,6 +15,7 @@ pub(crate) mod typed;
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context;
+use podloom_controllers::Severity;
 use podloom_mutators::Chain;
 use tokio::runtime::{Builder, Runtime};
 
@@ -76,6 +78,8 @@ pub(crate) fn run(arguments: &RenderArguments) -> Result<(), CommandError> {
         }
     }
     let outcomes = settle(outcomes, &mut problems)?;
+    let warned = notes::of(&outcomes, Severity::Warning, &arguments.namespace);
+    problems.warnings.extend(warned);
     if arguments.strict {
         problems.errors.append(&mut problems.warnings);
     }
@@ -268,6 +272,11 @@ fn report(
         return Ok(());
     }
     problems.warnings.iter().for_each(output::warn);
+    if !arguments.explain {
+        for note in notes::of(outcomes, Severity::Normal, &arguments.namespace) {
+            output::print_note(&format!("note: {note}\n"));
+        }
+    }
     let printed = outcomes.iter().filter(|_| problems.errors.is_empty());
     for note in printed.filter_map(|outcome| outcome.rendered.as_ref()?.note.as_ref()) {
         output::print_note(&format!("note: {}\n", shown(note)));

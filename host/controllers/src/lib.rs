@@ -36,7 +36,7 @@ pub use infrastructure::InfrastructureSetup;
 pub use metrics::ControllerMetrics;
 pub use mutator::{
     Change, MutatedPod, Note, PluginOutcome, PluginRun, PodMutator, PodRejection, PodRequest,
-    RejectedPod, Write, remarks,
+    RejectedPod, Write, remarks, remarks_of,
 };
 pub use portal::{
     ChainPolicy, ClientVersion, Observation, PortalSetup, RelaySettings, TunnelSettings,

@@ -116,22 +116,25 @@ impl MutatedPod {
 
 /// Returns what a pod's author should know, each with its plugin, the worst first: failures that were ignored, warnings, notes.
 pub fn remarks(runs: &[PluginRun]) -> Vec<String> {
+    let [warnings, notes] = [Severity::Warning, Severity::Normal].map(|it| remarks_of(runs, it));
+    [warnings, notes].concat()
+}
+
+/// Returns the remarks of one severity. A failure that was ignored is a warning.
+pub fn remarks_of(runs: &[PluginRun], severity: Severity) -> Vec<String> {
     let ignored = runs.iter().filter_map(|run| match &run.outcome {
-        PluginOutcome::Ignored(failure) => Some(format!(
+        PluginOutcome::Ignored(failure) if severity == Severity::Warning => Some(format!(
             "plugin {} failed and was ignored: {failure}",
             run.plugin
         )),
         _ => None,
     });
-    let notes = |severity| {
-        runs.iter().flat_map(move |run| {
-            let notes = run.notes.iter();
-            let notes = notes.filter(move |note| note.severity == severity);
-            notes.map(|note| format!("{}: {}", run.plugin, note.text))
-        })
-    };
-    let warnings = ignored.chain(notes(Severity::Warning));
-    warnings.chain(notes(Severity::Normal)).collect()
+    let notes = runs.iter().flat_map(|run| {
+        let notes = run.notes.iter();
+        let notes = notes.filter(|note| note.severity == severity);
+        notes.map(|note| format!("{}: {}", run.plugin, note.text))
+    });
+    ignored.chain(notes).collect()
 }
 
 /// A pod that was rejected.

@@ -63,7 +63,7 @@ pub(crate) struct RenderArguments {
     #[arg(long, conflicts_with = "diff")]
     pub(crate) no_expand: bool,
 
-    /// Treat warnings as errors: print no object if there are any.
+    /// Treat warnings as errors: print no object if there are any, also those of plugins.
     #[arg(long)]
     pub(crate) strict: bool,
 

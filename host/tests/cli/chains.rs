@@ -286,3 +286,50 @@ fn render_reports_what_is_probably_wrong_in_the_chain() {
         strict.text()
     );
 }
+
+/// Pods that ask for a sidecar and cannot get it are warned of, together; those that ask for nothing have a note.
+#[test]
+fn render_says_what_plugins_note() {
+    let Some(bundle) = bundle() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("sidecar.wasm.gz");
+    std::fs::copy(bundle.join("sidecar.wasm.gz"), file).unwrap();
+    let chain = "apiVersion: podloom.dev/v1alpha1\nkind: MutatorChain\nplugins:\n- name: sidecar\n  file: sidecar.wasm.gz\n  \
+                 allow: [/spec/initContainers, '/metadata/annotations/sidecar.podloom.dev~1injected']\n  \
+                 config: {containers: [{container: {name: proxy, image: proxy}}], injectByDefault: false}\n";
+    std::fs::write(directory.path().join("chain.yaml"), chain).unwrap();
+    let pod = |name: &str, labels: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, labels: {{{labels}}}}}\n\
+             spec: {{hostNetwork: true, containers: [{{name: a, image: b}}]}}\n---\n"
+        )
+    };
+    let asks = "sidecar.podloom.dev/inject: 'true'";
+    let pods = pod("a", asks) + &pod("b", asks) + &pod("c", asks) + &pod("d", "a: b");
+    let render = [
+        "render",
+        "-f",
+        "-",
+        "-p",
+        directory.path().to_str().unwrap(),
+    ];
+    let ran = podloom_in(&fixtures(), &render, &pods);
+    assert_eq!(ran.code, 0, "{}", ran.text());
+    let (warnings, notes): (Vec<&str>, Vec<&str>) = ran
+        .stderr
+        .lines()
+        .partition(|line| line.contains("warning: "));
+    let [warning] = warnings[..] else {
+        panic!("{}", ran.stderr)
+    };
+    let said = "Pod default/a and 2 more pods: sidecar: not injected: ";
+    assert!(warning.contains(said), "{warning}");
+    assert!(
+        notes.iter().any(|note| note.starts_with("note: ")
+            && note.contains("Pod default/d: sidecar: not injected: ")),
+        "{notes:?}"
+    );
+    let strict = podloom_in(&fixtures(), &[&render[..], &["--strict"]].concat(), &pods);
+    assert_eq!((strict.code, strict.stdout.as_str()), (1, ""));
+    assert!(strict.stderr.contains(said), "{}", strict.stderr);
+}
