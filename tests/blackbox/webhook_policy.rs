@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 
 const MUTATING: &str = "mutatingwebhookconfiguration";
 const VALIDATING: &str = "validatingwebhookconfiguration";
+const TOKEN: &str = "kubernetes.io/service-account-token";
+/// Helm trusts what it finds there at the next rollback.
+const RELEASE: &str = "sh.helm.release.v1.a.v1";
 
 /// The policy for the account of one test.
 fn policy(webhook: &Webhook) -> String {
@@ -144,20 +147,32 @@ fn the_account_of_the_webhooks_changes_nothing_but_the_ca_bundle() {
                 assert!(said.is_done, "{kind} {bundle}: {}", said.error);
             }
         }
-        let said = secret(&scene, &webhook, "kubernetes.io/service-account-token");
-        let is_refused = said.error.contains("creates no Secrets for tokens");
-        assert!(is_refused, "{} {}", said.out, said.error);
-        let said = secret(&scene, &webhook, "Opaque");
-        assert!(said.is_done, "{}", said.error);
+        secrets(&scene, &webhook);
     });
 }
 
+/// The account creates the Secret of its certificates, and no other.
+fn secrets(scene: &Scene, webhook: &Webhook) {
+    let own = format!("{}-tls", webhook.name);
+    for (name, type_, refusal) in [
+        (own.as_str(), TOKEN, "creates no Secrets for tokens"),
+        (RELEASE, "helm.sh/release.v1", "creates no Secret but that"),
+        (RELEASE, "Opaque", "creates no Secret but that"),
+    ] {
+        let said = secret(scene, webhook, name, type_);
+        let is_refused = said.error.contains(refusal);
+        assert!(is_refused, "{name}: {} {}", said.out, said.error);
+    }
+    let said = secret(scene, webhook, &own, "Opaque");
+    assert!(said.is_done, "{}", said.error);
+}
+
 /// Creates a Secret, in which the API server would put a token if it has the type for that.
-fn secret(scene: &Scene, webhook: &Webhook, type_: &str) -> Said {
+fn secret(scene: &Scene, webhook: &Webhook, name: &str, type_: &str) -> Said {
     let annotations = json!({ "kubernetes.io/service-account.name": webhook.name });
     let text = json!({
         "apiVersion": "v1", "kind": "Secret", "type": type_,
-        "metadata": { "name": "a", "namespace": webhook.home, "annotations": annotations },
+        "metadata": { "name": name, "namespace": webhook.home, "annotations": annotations },
     });
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), text.to_string()).unwrap();
