@@ -53,6 +53,8 @@ const CHECKS: Limits = Limits {
     waiting: 1024,
 };
 const TRIES: Limits = Limits { turns: 5, ..CHECKS };
+/// The turns of questions to the API server, about namespaces and owners: four of one tenant at once.
+const QUESTIONS: Limits = Limits { turns: 9, ..CHECKS };
 
 /// Where the certificate comes from.
 #[derive(Clone)]
@@ -193,14 +195,15 @@ pub(super) fn task(
         parts.arguments.unread_namespaces(),
         &parts.metrics,
     );
-    let namespaces: Arc<dyn Namespaces> =
-        Arc::new(ClusterNamespaces::new(&parts.client, caches.clone()));
+    let questions = ChainTurns::new(QUESTIONS);
+    let namespaces = ClusterNamespaces::new(&parts.client, caches.clone(), questions.clone());
+    let namespaces: Arc<dyn Namespaces> = Arc::new(namespaces);
     let trusted = arguments.trusted.iter();
     let webhook = Webhook {
         pods: PodWebhook {
             mutator: Arc::clone(&mutator),
             namespaces: Arc::clone(&namespaces),
-            owners: owners(parts),
+            owners: owners(parts, questions),
             trusted: trusted.map(Account::username).collect(),
             turns: parts.turns.clone(),
             lines: Lines::default(),
@@ -234,10 +237,10 @@ pub(super) fn task(
     }))
 }
 
-fn owners(parts: &Parts<'_>) -> Owners {
+fn owners(parts: &Parts<'_>, questions: ChainTurns) -> Owners {
     let arguments = &parts.arguments.webhook;
     let (others, unknown) = (arguments.pod_owners.clone(), arguments.unknown_owners);
-    Owners::new(parts.client.clone(), others, unknown.into())
+    Owners::new(parts.client.clone(), others, unknown.into(), questions)
 }
 
 impl WebhookTask {

@@ -29,5 +29,5 @@ pub use owners::{OwnerKind, Owners, UnknownOwners};
 pub use server::{Webhook, network, router};
 pub use validate::ObjectWebhook;
 
-/// Turns to pass the chain: of each peer, which is none for the operator itself, and of each namespace that it speaks for.
+/// Turns, such as those to pass the chain: of each peer, which is none for the operator itself, and of each namespace that it speaks for.
 pub type ChainTurns = podloom_turns::Turns<Option<std::net::IpAddr>, String>;

@@ -35,11 +35,11 @@ const EMPTY_PATCH: &str = "[]";
 
 /// Knows the namespaces of the cluster.
 pub trait Namespaces: Send + Sync {
-    /// Returns the labels and annotations of a namespace; none if they are not known, and the API server does not tell them before the
-    /// deadline.
+    /// Returns the labels and annotations of the namespace that somebody asks about; none if they are not known, and the API server
+    /// does not tell them before the deadline.
     fn of<'a>(
         &'a self,
-        name: &'a str,
+        asker: &'a Tenant,
         deadline: Instant,
     ) -> BoxFuture<'a, Option<NamespaceMetadata>>;
 }
@@ -78,14 +78,14 @@ impl PodWebhook {
             );
             return Ok((Answer::invalid(message), Outcome::Denied));
         }
+        let who = Who::of(&review);
         // Before its turn, which would be idle while the API server is asked.
-        let namespace = self.namespaces.of(&review.namespace, deadline).await;
+        let namespace = self.namespaces.of(&who.tenant, deadline).await;
         let kept = match self.mutator.writes_labels() {
             true => self.owners.kept(&review, deadline).await?,
             false => Kept::unasked(&review.object),
         };
         let arrived = Instant::now();
-        let who = Who::of(&review);
         let (peer, of) = who.tenant.clone();
         let turn = self.turns.take(peer, of);
         let Ok(Ok(turn)) = timeout_at(deadline.into(), turn).await else {

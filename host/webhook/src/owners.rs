@@ -15,17 +15,15 @@ use podloom_controllers::selected_labels;
 use podloom_syntax::names::{dns_label, dns_subdomain};
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::sync::Semaphore;
 use tokio::time::timeout_at;
 
 use self::cache::{Cache, Found};
+use crate::ChainTurns;
 use crate::review::{ReviewRequest, UserInfo, shorten};
 use crate::unavailable::Unavailable;
 
-/// How long a question to the API server may take.
+/// How long a question to the API server may take, once it is asked.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// How many questions are asked at once.
-const QUESTIONS: usize = 4;
 /// How many bytes of a name are shown.
 const SHOWN: usize = 48;
 /// The longest UID that is compared. Those of the API server have 36 bytes.
@@ -76,7 +74,7 @@ pub struct Owners {
     kinds: Vec<OwnerKind>,
     unknown: UnknownOwners,
     cache: Cache,
-    questions: Semaphore,
+    questions: ChainTurns,
 }
 
 /// What a pod says of its controller.
@@ -134,14 +132,19 @@ impl OwnerKind {
 }
 
 impl Owners {
-    /// Knows Kubernetes' own kinds, and these.
-    pub fn new(client: Client, others: Vec<OwnerKind>, unknown: UnknownOwners) -> Self {
+    /// Knows Kubernetes' own kinds, and these. Asks the API server in these turns.
+    pub fn new(
+        client: Client,
+        others: Vec<OwnerKind>,
+        unknown: UnknownOwners,
+        questions: ChainTurns,
+    ) -> Self {
         Self {
             client,
             kinds: OwnerKind::kubernetes().chain(others).collect(),
             unknown,
             cache: Cache::default(),
-            questions: Semaphore::new(QUESTIONS),
+            questions,
         }
     }
 
@@ -177,15 +180,24 @@ impl Owners {
             return Ok(self.unknown(review, &owner, "which cannot exist"));
         }
         let key = format!("{index}/{namespace}/{}/{}", owner.name, owner.uid);
-        let found = self.cache.get(key, || self.ask(kind, namespace, &owner));
-        match timeout_at(deadline.into(), found).await {
-            Err(_) => Err(Unavailable::Busy),
-            Ok(Err(why)) => Err(Unavailable::Owner(format!(
-                "{} {}: {why}",
-                owner.kind, owner.name
-            ))),
-            Ok(Ok(Some(labels))) => Ok(Kept { labels, note: None }),
-            Ok(Ok(None)) => Ok(self.unknown(review, &owner, "which does not exist with this UID")),
+        let found = async {
+            // Each waits for a turn of its own, not for the one who asks: that may be a stranger, whose turns take long.
+            let _turn = match self.cache.knows(&key) {
+                true => None,
+                false => {
+                    let (peer, namespace) = review.tenant();
+                    let turn = self.questions.take(peer, namespace).await;
+                    Some(turn.map_err(|_| Unavailable::Busy)?)
+                }
+            };
+            let asked = self.cache.get(key, || self.ask(kind, namespace, &owner));
+            let why = |why| Unavailable::Owner(format!("{} {}: {why}", owner.kind, owner.name));
+            asked.await.map_err(why)
+        };
+        let found = timeout_at(deadline.into(), found).await;
+        match found.unwrap_or(Err(Unavailable::Busy))? {
+            Some(labels) => Ok(Kept { labels, note: None }),
+            None => Ok(self.unknown(review, &owner, "which does not exist with this UID")),
         }
     }
 
@@ -220,10 +232,7 @@ impl Owners {
         let path = DynamicObject::url_path(resource, Some(namespace));
         let request = Request::new(path).get(owner.name, &GetParams::default());
         let request = request.map_err(|error| error.to_string())?;
-        let asked = async {
-            let _question = self.questions.acquire().await;
-            self.client.request::<Read>(request).await
-        };
+        let asked = self.client.request::<Read>(request);
         match tokio::time::timeout(PATIENCE, asked).await {
             Ok(Ok(read)) if read.metadata.uid == owner.uid => {
                 let (group, kind) = (&resource.group, &resource.kind);

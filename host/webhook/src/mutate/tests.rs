@@ -16,7 +16,7 @@ use super::{CONTAINERS, Namespaces, PodWebhook};
 use crate::ChainTurns;
 use crate::lines::Lines;
 use crate::metrics::{Outcome, WebhookMetrics};
-use crate::review::{Answer, ReviewRequest, parse};
+use crate::review::{Answer, ReviewRequest, Tenant, parse};
 use crate::unavailable::Unavailable;
 
 const DIGEST: &str = "sha256:this";
@@ -56,7 +56,11 @@ impl PodMutator for Chain {
 struct Known;
 
 impl Namespaces for Known {
-    fn of<'a>(&'a self, name: &'a str, _: Instant) -> BoxFuture<'a, Option<NamespaceMetadata>> {
+    fn of<'a>(
+        &'a self,
+        (_, name): &'a Tenant,
+        _: Instant,
+    ) -> BoxFuture<'a, Option<NamespaceMetadata>> {
         if name == "unread" {
             return async { None }.boxed();
         }

@@ -51,6 +51,14 @@ impl Cache {
         answer.clone()
     }
 
+    /// Whether nobody needs to ask about an owner.
+    pub(super) fn knows(&self, owner: &str) -> bool {
+        let Generations { new, old } = &*self.generations();
+        let cell = new.get(owner).or_else(|| old.get(owner));
+        let answer = cell.and_then(|cell| cell.get());
+        answer.is_some_and(|(_, until)| Instant::now() < *until)
+    }
+
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         let generations = self.generations();

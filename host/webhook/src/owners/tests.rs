@@ -6,11 +6,13 @@ use axum::http::{Request, Response, StatusCode};
 use futures::future::join_all;
 use kube::Client;
 use kube::core::GroupVersionKind;
+use podloom_turns::Limits;
 use serde_json::{Value, json};
 use tower::service_fn;
 
 use super::cache::{Cache, Found};
 use super::{Kept, OwnerKind, Owners, UnknownOwners};
+use crate::ChainTurns;
 use crate::review::{ReviewRequest, parse};
 use crate::unavailable::Unavailable;
 
@@ -60,7 +62,8 @@ impl Server {
                 )
             }
         });
-        Owners::new(Client::new(service, "default"), others, unknown)
+        let turns = ChainTurns::new(Limits::for_each(4, 1024));
+        Owners::new(Client::new(service, "default"), others, unknown, turns)
     }
 
     fn asked(&self) -> Vec<String> {
@@ -300,6 +303,33 @@ async fn pods_of_one_owner_that_come_together_ask_once() {
             all.iter().filter(|kept| kept.is_ok()).count(),
             if server.code == 403 { 0 } else { 50 }
         );
+    }
+}
+
+/// Seen: whoever reached the webhook could have all others wait for their owners.
+#[tokio::test(start_paused = true)]
+async fn a_stranger_who_invents_owners_keeps_nobody_waiting() {
+    let owners = Server::with(&app()).owners(Vec::new(), UnknownOwners::Ignore);
+    let owners = Arc::new(owners);
+    let ask = |peer: u8, uid: u16| {
+        let mut owner = owned("apps/v1", "ReplicaSet");
+        owner["uid"] = json!(uid.to_string());
+        let mut review = review(&json!({ "username": REPLICA_SETS }), &owner);
+        review.peer = Some([10, 0, 0, peer].into());
+        let owners = Arc::clone(&owners);
+        async move { kept(&owners, &review).await.map(|kept| kept.labels) }
+    };
+    let strangers: Vec<_> = (1..401).map(|uid| tokio::spawn(ask(66, uid))).collect();
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let begun = tokio::time::Instant::now();
+    // Even if the stranger asks for the same one.
+    for uid in [1, 400, 401] {
+        ask(1, uid).await.expect("an answer");
+    }
+    let waited = begun.elapsed();
+    assert!(waited <= Duration::from_millis(40), "{waited:?}");
+    for stranger in strangers {
+        stranger.await.expect("no panic").expect("in the end");
     }
 }
 

@@ -24,6 +24,7 @@ use crate::ChainTurns;
 use crate::lines::Lines;
 use crate::metrics::WebhookMetrics;
 use crate::mutate::{Namespaces, PodWebhook};
+use crate::review::Tenant;
 use crate::validate::{ObjectWebhook, ROWS};
 
 mod fair;
@@ -42,7 +43,7 @@ impl PodMutator for Nothing {
 }
 
 impl Namespaces for Nothing {
-    fn of<'a>(&'a self, _: &'a str, _: Instant) -> BoxFuture<'a, Option<NamespaceMetadata>> {
+    fn of<'a>(&'a self, _: &'a Tenant, _: Instant) -> BoxFuture<'a, Option<NamespaceMetadata>> {
         async { Some(NamespaceMetadata::default()) }.boxed()
     }
 }

@@ -120,7 +120,7 @@ impl ObjectWebhook {
             };
             untried.late = pods.left() + 1;
             if known.is_none() {
-                known = Some(self.namespaces.of(&request.namespace, deadline).await);
+                known = Some(self.namespaces.of(tenant, deadline).await);
             }
             let request = PodRequest {
                 deadline: Some(deadline),

@@ -15,7 +15,7 @@ use super::{ObjectWebhook, ROWS};
 use crate::ChainTurns;
 use crate::metrics::Outcome;
 use crate::mutate::Namespaces;
-use crate::review::{Answer, parse};
+use crate::review::{Answer, Tenant, parse};
 
 mod cleaner;
 mod infrastructure;
@@ -74,7 +74,11 @@ impl PodMutator for Chain {
 struct Known;
 
 impl Namespaces for Known {
-    fn of<'a>(&'a self, name: &'a str, _: Instant) -> BoxFuture<'a, Option<NamespaceMetadata>> {
+    fn of<'a>(
+        &'a self,
+        (_, name): &'a Tenant,
+        _: Instant,
+    ) -> BoxFuture<'a, Option<NamespaceMetadata>> {
         let labels = [("team".to_owned(), name.to_owned())].into();
         future::ready(Some(NamespaceMetadata {
             labels,
