@@ -110,6 +110,11 @@ impl ChainMutator {
         if serving.chain.is_none() && self.no_chain_policy == NoChainPolicy::Reject {
             return Ok(Err(no_chain(&serving).into()));
         }
+        let writes_labels = |chain: &Arc<Chain>| chain.writes_labels();
+        if request.is_selector_unread && serving.chain.as_ref().is_some_and(writes_labels) {
+            let swapped = "a chain that writes labels was loaded while the pod waited";
+            return Ok(Err(PodRejection::Overdue(swapped.to_owned()).into()));
+        }
         let witness = self.witness.as_ref();
         let seen = witness.and_then(|witness| witness.look(&pod, &request));
         let result = match &serving.chain {

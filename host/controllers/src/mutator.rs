@@ -53,6 +53,8 @@ pub struct PodRequest {
     pub is_namespace_unread: bool,
     /// Keys of the labels that the workload's selector matches: no plugin may change them.
     pub selector: Arc<[String]>,
+    /// Whether nobody asked for the selector, since the chain of then wrote no labels: one that does has no answer for this pod.
+    pub is_selector_unread: bool,
     /// Whether this is a dry run: the pod will not be created.
     pub dry_run: bool,
     /// When the caller stops waiting: a plugin that is still running then has failed. None: only the plugins' own timeouts count.
@@ -270,7 +272,8 @@ pub enum PodRejection {
     Denied(String),
     /// A plugin failed, or no chain is loaded; the next attempt may succeed.
     Broken(String),
-    /// The deadline of the request passed before the chain had finished; the next attempt may succeed.
+    /// The deadline of the request passed before the chain had finished, or another chain needs to know more of it; the next attempt may
+    /// succeed.
     Overdue(String),
     /// A plugin needs labels or annotations of the namespace, which are not known; the next attempt may succeed.
     Unread(String),

@@ -138,6 +138,26 @@ async fn a_pod_that_passed_is_stamped_and_the_patch_contains_the_stamp() {
     assert_eq!(chain, Some(digest));
 }
 
+/// The webhook asks what controls a pod only if the chain writes labels, and another chain may be loaded before the pod's turn.
+#[tokio::test]
+async fn a_pod_whose_selector_is_unread_passes_no_chain_that_writes_labels() {
+    let plugin = logs::plugin_that_logs();
+    for (allow, is_unread, passes) in [
+        ("/metadata/labels", true, false),
+        ("/metadata/labels", false, true),
+        ("/spec/hostname", true, true),
+    ] {
+        let mutator = ChainMutator::of(Some(logs::chain_of(&plugin, allow)));
+        let request = PodRequest {
+            is_selector_unread: is_unread,
+            ..PodRequest::default()
+        };
+        let rejection = mutator.mutate(pod(), request).await.err();
+        let is_overdue = rejection.map(|it| matches!(it.rejection, PodRejection::Overdue(_)));
+        assert_eq!(is_overdue, (!passes).then_some(true), "{allow}");
+    }
+}
+
 fn run(plugin: &str, outcome: podloom_mutators::RunOutcome) -> podloom_mutators::PluginRun {
     podloom_mutators::PluginRun {
         plugin: plugin.to_owned(),
@@ -298,6 +318,7 @@ fn every_field_of_a_request_is_passed_on() {
         namespace_annotations: texts("namespace-annotation"),
         is_namespace_unread: true,
         selector: ["app".to_owned()].into(),
+        is_selector_unread: false,
         dry_run: true,
         deadline,
         wants_patch: false,

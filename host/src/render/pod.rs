@@ -64,6 +64,7 @@ pub(crate) fn subject_of(
         namespace_annotations: about.annotations,
         is_namespace_unread: false,
         selector,
+        is_selector_unread: false,
         dry_run: false,
         deadline: None,
         wants_patch: false,

@@ -94,6 +94,7 @@ impl PodWebhook {
         metrics.waited(arrived.elapsed());
         let (pod, mut request) = request(review, namespace, deadline);
         request.selector = kept.labels;
+        request.is_selector_unread = kept.is_unread;
         let result = self.mutator.mutate(pod, request).await;
         drop(turn);
         let (mut answer, outcome) = match result {

@@ -64,6 +64,8 @@ pub enum UnknownOwners {
 pub(crate) struct Kept {
     /// Their keys.
     pub(crate) labels: Found,
+    /// Whether nobody asked.
+    pub(crate) is_unread: bool,
     /// What the author of the pod should know.
     pub(crate) note: Option<String>,
 }
@@ -196,7 +198,10 @@ impl Owners {
         };
         let found = timeout_at(deadline.into(), found).await;
         match found.unwrap_or(Err(Unavailable::Busy))? {
-            Some(labels) => Ok(Kept { labels, note: None }),
+            Some(labels) => Ok(Kept {
+                labels,
+                ..Kept::default()
+            }),
             None => Ok(self.unknown(review, &owner, "which does not exist with this UID")),
         }
     }
@@ -218,6 +223,7 @@ impl Owners {
         Kept {
             labels,
             note: Some(note),
+            ..Kept::default()
         }
     }
 
@@ -270,11 +276,11 @@ fn all_labels(pod: &Value) -> Found {
 }
 
 impl Kept {
-    /// For a chain that writes no labels, so that nobody needs to ask. If another chain takes its place just now, it leaves the labels
-    /// of this pod alone.
+    /// For a chain that writes no labels, so that nobody needs to ask. A candidate leaves the labels of the pod alone.
     pub(crate) fn unasked(pod: &Value) -> Self {
         let owner = Owner::of(pod);
         Self {
+            is_unread: owner.is_some(),
             labels: owner.map(|_| all_labels(pod)).unwrap_or_default(),
             note: None,
         }

@@ -59,7 +59,7 @@ fn logging(dispatch: Dispatch) -> Runtime {
         .unwrap()
 }
 
-fn plugin_that_logs() -> Vec<u8> {
+pub(super) fn plugin_that_logs() -> Vec<u8> {
     let mut module = wat::parse_str(include_str!("logs.wat")).unwrap();
     let mut resolve = Resolve::default();
     let contract = concat!(env!("CARGO_MANIFEST_DIR"), "/../wit/0.1");
@@ -70,10 +70,12 @@ fn plugin_that_logs() -> Vec<u8> {
     module
 }
 
-/// A chain of one plugin.
-fn chain_of(plugin: &[u8]) -> podloom_mutators::Chain {
+/// A chain of one plugin, which may write there.
+pub(super) fn chain_of(plugin: &[u8], allow: &str) -> podloom_mutators::Chain {
     let directory = tempfile::tempdir().unwrap();
-    let manifest = "apiVersion: podloom.dev/v1alpha1\nkind: MutatorChain\nplugins: [{ name: logs, file: logs.wasm }]\n";
+    let manifest = format!(
+        "apiVersion: podloom.dev/v1alpha1\nkind: MutatorChain\nplugins: [{{ name: logs, file: logs.wasm, allow: [{allow}] }}]\n"
+    );
     fs::write(directory.path().join("chain.yaml"), manifest).unwrap();
     fs::write(directory.path().join("logs.wasm"), plugin).unwrap();
     let Ok(chain) = load::chain(directory.path()) else {
@@ -90,7 +92,7 @@ fn a_line_of_a_plugin_names_the_pod_and_is_in_the_span_of_its_reconcile() {
         .and_then(ComponentEncoder::encode)
         .unwrap();
     for plugin in [module, component] {
-        let mutator = ChainMutator::of(Some(chain_of(&plugin)));
+        let mutator = ChainMutator::of(Some(chain_of(&plugin, "")));
         let lines = Lines::default();
         let runtime = logging(lines.dispatch());
         let request = PodRequest {

@@ -25,6 +25,7 @@ const DIGEST: &str = "sha256:this";
 struct Chain {
     result: Result<(Option<&'static str>, Vec<PluginRun>), RejectedPod>,
     asked: Mutex<Vec<(Value, PodRequest)>>,
+    writes_labels: bool,
 }
 
 impl PodMutator for Chain {
@@ -50,6 +51,10 @@ impl PodMutator for Chain {
 
     fn chain(&self) -> Option<String> {
         Some(DIGEST.to_owned())
+    }
+
+    fn writes_labels(&self) -> bool {
+        self.writes_labels
     }
 }
 
@@ -121,10 +126,19 @@ async fn ask(
     review: ReviewRequest,
     result: Result<(Option<&'static str>, Vec<PluginRun>), RejectedPod>,
 ) -> Asked {
-    let chain = Arc::new(Chain {
+    ask_chain(review, of(result)).await
+}
+
+fn of(result: Result<(Option<&'static str>, Vec<PluginRun>), RejectedPod>) -> Chain {
+    Chain {
         result,
         asked: Mutex::default(),
-    });
+        writes_labels: true,
+    }
+}
+
+async fn ask_chain(review: ReviewRequest, chain: Chain) -> Asked {
+    let chain = Arc::new(chain);
     let webhook = PodWebhook {
         mutator: Arc::clone(&chain) as Arc<dyn PodMutator>,
         namespaces: Arc::new(Known),
@@ -183,6 +197,24 @@ async fn a_controller_that_anybody_may_have_written_protects_nothing_and_is_note
     let (answer, _) = answer.expect("an answer");
     let note = "no label of this pod is protected: its controller is ConfigMap a, whose kind --pod-owner does not name";
     assert_eq!(answer.warnings, [note]);
+}
+
+#[tokio::test]
+async fn a_chain_that_writes_no_labels_knows_that_nobody_asked_for_the_owner() {
+    let owner = json!({ "kind": "ReplicaSet", "controller": true });
+    let owned = json!({ "labels": { "app": "web" }, "ownerReferences": [owner] });
+    for (metadata, is_unread) in [(owned, true), (json!({}), false)] {
+        let chain = Chain {
+            writes_labels: false,
+            ..of(UNCHANGED)
+        };
+        let asked = ask_chain(review(&json!({}), &metadata), chain).await.asked;
+        assert_eq!(asked[0].1.is_selector_unread, is_unread);
+    }
+    let overdue = PodRejection::Overdue("another chain".to_owned());
+    let rejected = Err(rejected(overdue, Vec::new()));
+    let answer = ask(review(&json!({}), &json!({})), rejected).await.answer;
+    assert!(matches!(answer, Err(Unavailable::Busy)));
 }
 
 #[tokio::test]
@@ -330,12 +362,8 @@ async fn a_denial_and_a_failure_are_answers_and_a_missing_chain_is_none() {
 async fn a_pod_that_waits_for_its_turn_until_the_deadline_gets_no_answer() {
     let turns = turns();
     let _taken = turns.take(None, "team-a".to_owned()).await;
-    let chain = Chain {
-        result: UNCHANGED,
-        asked: Mutex::default(),
-    };
     let webhook = PodWebhook {
-        mutator: Arc::new(chain),
+        mutator: Arc::new(of(UNCHANGED)),
         namespaces: Arc::new(Known),
         owners: crate::owners::of_tests(),
         trusted: Vec::new(),
