@@ -190,6 +190,8 @@ pub enum Group {
 pub enum RightScope {
     /// In each watched namespace: all of them, unless `--namespace` names some.
     WatchedNamespaces,
+    /// In all namespaces, whichever are watched: the API server sends the webhooks the pods of any namespace.
+    AllNamespaces,
     /// In the whole cluster, whichever namespaces are watched.
     Cluster,
     /// In the namespace of the Lease, if leader election is on.

@@ -113,6 +113,7 @@ fn rights(row: &Row, right: &Needed, api: SelenosisApi) -> Vec<Right> {
     };
     let place = match right.scope {
         RightScope::WatchedNamespaces
+        | RightScope::AllNamespaces
         | RightScope::Cluster
         | RightScope::Namespace(_)
         | RightScope::GlobalSecrets => EVERYWHERE,

@@ -125,6 +125,7 @@ fn rights_in(
     namespace: Option<&str>,
 ) -> Vec<&'static Right> {
     let is_granted = |right: &&Right| match right.scope {
+        RightScope::AllNamespaces => namespace.is_none(),
         RightScope::Cluster => namespace.is_none() && !is_left_out(right, installation),
         RightScope::WatchedNamespaces | RightScope::Namespace(_) | RightScope::GlobalSecrets
             if installation.watched.is_empty() =>

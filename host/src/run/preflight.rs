@@ -248,7 +248,7 @@ impl Preflight {
         };
         let namespaces = |scope| match scope {
             RightScope::WatchedNamespaces => watched.clone(),
-            RightScope::Cluster => vec![None],
+            RightScope::AllNamespaces | RightScope::Cluster => vec![None],
             RightScope::Namespace(name) => vec![Some(name.to_owned())],
             RightScope::OwnNamespace => vec![Some(self.own_namespace.clone())],
             RightScope::GlobalSecrets => vec![Some(self.secret_namespace.clone())],

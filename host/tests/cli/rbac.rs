@@ -111,6 +111,24 @@ fn files_are_fresh() {
     );
 }
 
+/// Whatever namespaces the operator watches, the API server sends the webhooks the pods of all that have the label.
+#[test]
+fn the_webhooks_may_read_owners_in_all_namespaces() {
+    let command = ["rbac", "--controllers", "webhook", "--namespace", "team-a"];
+    let printed = podloom(&command).stdout;
+    let documents: Vec<&str> = printed.split("---\n").collect();
+    let has = |kind: &str, resource: &str| {
+        let head = format!("kind: {kind}\n");
+        let mut documents = documents.iter().filter(|text| text.contains(&head));
+        documents.any(|text| text.contains(&format!("resources: [{resource}]")))
+    };
+    for resource in ["daemonsets", "replicasets", "statefulsets", "jobs"] {
+        let granted = [has("ClusterRole", resource), has("Role", resource)];
+        assert_eq!(granted, [true, false], "{resource}: {printed}");
+    }
+    assert!(has("Role", "browserconfigs"), "{printed}");
+}
+
 #[test]
 fn controllers_are_named_or_none() {
     for command in ["crds", "rbac"] {

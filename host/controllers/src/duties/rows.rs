@@ -251,7 +251,7 @@ const fn reads_owners(group: &'static str, resource: &'static str) -> Right {
             "no pod of such an object is created if a plugin may write labels: nobody knows which ones its selector needs",
         ),
         why: "reads the selectors of what creates pods, since no plugin may change the labels there",
-        ..fixed(group, resource, RightScope::WatchedNamespaces)
+        ..fixed(group, resource, RightScope::AllNamespaces)
     }
 }
 
