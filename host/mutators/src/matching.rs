@@ -201,7 +201,8 @@ impl Match {
         selector.is_some_and(|it| !it.match_labels.is_empty() || !it.match_expressions.is_empty())
     }
 
-    /// Returns the first dimension that does not match. Looks up labels of the pod only if the selector needs them.
+    /// Returns the first dimension that does not match, and of all only the last needs the labels of the namespace. Looks up labels of
+    /// the pod only if the selector needs them.
     pub fn excludes<'a>(
         &self,
         request: &crate::request::Request,
@@ -223,6 +224,14 @@ impl Match {
         }) {
             return Some(Dimension::Namespaces);
         }
+        if !self
+            .selector
+            .as_ref()
+            .is_none_or(|selector| selector.selects(pod_label))
+        {
+            return Some(Dimension::Selector);
+        }
+        // Last: a pod whose namespace is not known is excluded by what is known of it.
         let namespace_label = |key: &str| request.namespace_labels.get(key).map(String::as_str);
         if !self
             .namespace_selector
@@ -230,13 +239,6 @@ impl Match {
             .is_none_or(|selector| selector.selects(namespace_label))
         {
             return Some(Dimension::NamespaceSelector);
-        }
-        if !self
-            .selector
-            .as_ref()
-            .is_none_or(|selector| selector.selects(pod_label))
-        {
-            return Some(Dimension::Selector);
         }
         None
     }

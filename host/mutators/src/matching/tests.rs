@@ -58,6 +58,10 @@ fn all_given_dimensions_must_hold() {
         Some(Dimension::Selector),
     );
     check(
+        "{namespaceSelector: {matchLabels: {env: test}}, selector: {matchLabels: {a: b}}}",
+        Some(Dimension::Selector),
+    );
+    check(
         "{kinds: [Pod], namespaces: [x], selector: {matchLabels: {a: b}}}",
         Some(Dimension::Kinds),
     );

@@ -72,6 +72,10 @@ fn a_namespace_that_is_not_known_is_neither_selected_nor_excluded() {
         for (other, dimension) in [
             ("kinds: [Browser]", Dimension::Kinds),
             ("namespaces: [team-b]", Dimension::Namespaces),
+            (
+                "selector: { matchLabels: { app: db } }",
+                Dimension::Selector,
+            ),
         ] {
             let lines = format!("match: {{ {selector}, {other} }}");
             check(&wasm, &lines, &RunOutcome::Skipped(dimension));

@@ -8,7 +8,8 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-/// How long it counts which labels an owner needs. Most selectors never change.
+/// How long it counts which labels an owner needs. Most selectors never change, so what was known also counts while the API server
+/// does not answer.
 const KNOWN: Duration = Duration::from_secs(60);
 /// How long it counts that there is no such owner.
 const ABSENT: Duration = Duration::from_secs(2);
@@ -25,8 +26,16 @@ const KEY: usize = 32;
 pub(crate) type Found = Arc<[String]>;
 /// None if there is no such owner; the error says why it is not known.
 type Answer = Result<Option<Found>, String>;
-/// The answer, and how long it counts.
-type Cell = Arc<OnceCell<(Answer, Instant)>>;
+type Cell = Arc<Place>;
+
+/// What is known of an owner.
+#[derive(Default)]
+struct Place {
+    /// The answer, and how long it counts.
+    now: OnceCell<(Answer, Instant)>,
+    /// What counted before.
+    before: Option<Found>,
+}
 
 /// Answers about owners.
 #[derive(Default)]
@@ -43,8 +52,12 @@ impl Cache {
     /// Returns the answer about an owner. Asks if it is not known, unless somebody else does so already.
     pub(super) async fn get(&self, owner: String, ask: impl AsyncFnOnce() -> Answer) -> Answer {
         let cell = self.cell(&owner);
+        let asked = async || {
+            let known = |why| cell.before.clone().map(Some).ok_or(why);
+            kept(ask().await.or_else(known))
+        };
         // If who asks goes away, another one that waits here asks.
-        let (answer, until) = cell.get_or_init(async || kept(ask().await)).await;
+        let (answer, until) = cell.now.get_or_init(asked).await;
         if *until <= Instant::now() {
             self.generations().new.remove(&owner);
         }
@@ -55,7 +68,7 @@ impl Cache {
     pub(super) fn knows(&self, owner: &str) -> bool {
         let Generations { new, old } = &*self.generations();
         let cell = new.get(owner).or_else(|| old.get(owner));
-        let answer = cell.and_then(|cell| cell.get());
+        let answer = cell.and_then(|cell| cell.now.get());
         answer.is_some_and(|(_, until)| Instant::now() < *until)
     }
 
@@ -72,9 +85,15 @@ impl Cache {
     fn cell(&self, owner: &str) -> Cell {
         let Generations { new, old } = &mut *self.generations();
         let now = Instant::now();
-        let counts = |cell: &Cell| cell.get().is_none_or(|(_, until)| now < *until);
         let known = new.remove(owner).or_else(|| old.remove(owner));
-        let cell = known.filter(counts).unwrap_or_default();
+        let known = known.unwrap_or_default();
+        let cell = match known.now.get() {
+            Some((answer, until)) if *until <= now => Arc::new(Place {
+                before: answer.clone().ok().flatten(),
+                ..Place::default()
+            }),
+            _ => known,
+        };
         if new.len() >= OWNERS {
             *old = mem::take(new);
         }

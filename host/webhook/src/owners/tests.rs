@@ -1,3 +1,4 @@
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -21,7 +22,7 @@ const REPLICA_SETS: &str = "system:serviceaccount:kube-system:replicaset-control
 /// An API server that has one object, or answers with this code. Remembers what it was asked.
 #[derive(Clone)]
 struct Server {
-    code: u16,
+    code: Arc<AtomicU16>,
     object: Value,
     asked: Arc<Mutex<Vec<String>>>,
 }
@@ -35,7 +36,7 @@ impl Server {
 
     fn answering(code: u16, object: Value) -> Self {
         Self {
-            code,
+            code: Arc::new(code.into()),
             object,
             asked: Arc::default(),
         }
@@ -53,7 +54,7 @@ impl Server {
                     .push(request.uri().path().to_owned());
                 // Long enough for all who come together.
                 tokio::time::sleep(Duration::from_millis(10)).await;
-                let code = StatusCode::from_u16(server.code).unwrap();
+                let code = StatusCode::from_u16(server.code()).unwrap();
                 let response = Response::builder().status(code);
                 Ok::<_, std::convert::Infallible>(
                     response
@@ -64,6 +65,10 @@ impl Server {
         });
         let turns = ChainTurns::new(Limits::for_each(4, 1024));
         Owners::new(Client::new(service, "default"), others, unknown, turns)
+    }
+
+    fn code(&self) -> u16 {
+        self.code.load(Ordering::Relaxed)
     }
 
     fn asked(&self) -> Vec<String> {
@@ -298,10 +303,10 @@ async fn pods_of_one_owner_that_come_together_ask_once() {
         let owners = server.owners(Vec::new(), UnknownOwners::Ignore);
         let review = review(&user, &owner);
         let all = join_all((0..50).map(|_| kept(&owners, &review))).await;
-        assert_eq!(server.asked().len(), questions, "{}", server.code);
+        assert_eq!(server.asked().len(), questions, "{}", server.code());
         assert_eq!(
             all.iter().filter(|kept| kept.is_ok()).count(),
-            if server.code == 403 { 0 } else { 50 }
+            if server.code() == 403 { 0 } else { 50 }
         );
     }
 }
@@ -353,7 +358,7 @@ async fn what_was_read_counts_for_a_while() {
                 server.asked().len(),
                 questions,
                 "{} after {wait} ms",
-                server.code
+                server.code()
             );
         }
     }
@@ -373,6 +378,28 @@ async fn what_was_read_counts_for_a_while() {
         );
         assert_eq!(server.asked().len(), questions);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_known_of_an_owner_counts_while_the_api_server_does_not_say_it() {
+    let user = json!({ "username": REPLICA_SETS });
+    let review_of = |uid: &str| {
+        let mut owner = owned("apps/v1", "ReplicaSet");
+        owner["uid"] = json!(uid);
+        review(&user, &owner)
+    };
+    let (known, unknown) = (review_of("1"), review_of("2"));
+    let server = Server::with(&app());
+    let owners = server.owners(Vec::new(), UnknownOwners::Ignore);
+    for (code, questions) in [(200, 1), (403, 2), (500, 3), (200, 4)] {
+        server.code.store(code, Ordering::Relaxed);
+        let found = kept(&owners, &known).await.expect("it is known");
+        assert_eq!(*found.labels, ["app"], "{code}");
+        assert_eq!(server.asked().len(), questions, "{code}");
+        tokio::time::sleep(Duration::from_secs(61)).await;
+    }
+    server.code.store(403, Ordering::Relaxed);
+    assert!(kept(&owners, &unknown).await.is_err());
 }
 
 /// Many owners are remembered, and not all of them for ever.
