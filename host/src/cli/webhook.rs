@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use kube::core::GroupVersionKind;
 use podloom_controllers::duties::WEBHOOK_NAME;
@@ -57,10 +58,15 @@ pub(crate) struct WebhookArguments {
     pub(crate) trusted: Vec<Account>,
 
     /// Another kind whose controller creates pods, and the ServiceAccount of this controller; repeat the option for several. No
-    /// plugin may change the labels in spec.selector of such an object. Kubernetes' own kinds are known. The operator needs the right
-    /// to get objects of the kind.
+    /// plugin may change the labels in spec.selector of such an object. Kubernetes' own kinds are known, so they are refused here. The
+    /// operator needs the right to get objects of the kind.
     #[arg(long = "pod-owner", value_name = "KIND.VERSION.GROUP=NS/NAME", env = "PODLOOM_POD_OWNER", value_delimiter = ',', value_parser = pod_owner)]
     pub(crate) pod_owners: Vec<OwnerKind>,
+
+    /// The user as which kube-controller-manager creates pods, where it is neither system:kube-controller-manager nor an account of
+    /// kube-system for each controller; repeat the option for several. Its word on what controls a pod counts.
+    #[arg(long = "controller-user", value_name = "USER", env = "PODLOOM_CONTROLLER_USER", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) controller_users: Vec<String>,
 
     /// Which labels no plugin may change if the controller of a pod is of another kind, does not exist, or did not create the pod:
     /// with ignore none, with protect all. With protect, whoever creates a pod can keep plugins from its labels.
@@ -149,8 +155,14 @@ fn pod_owner(text: &str) -> Result<OwnerKind, String> {
     if !is_kind || !is_dns_label(version) || object_name(group).is_err() {
         return Err(usage.to_owned());
     }
-    let kind = GroupVersionKind::gvk(group, version, kind);
-    Ok(OwnerKind::new(&kind, account(controller)?.username()))
+    let gvk = GroupVersionKind::gvk(group, version, kind);
+    let owner = OwnerKind::new(&gvk, account(controller)?.username());
+    if owner.is_built_in() {
+        return Err(format!(
+            "{kind} of {group} is built in, with its controller; leave it out, or name another user of kube-controller-manager with --controller-user"
+        ));
+    }
+    Ok(owner)
 }
 
 #[cfg(test)]

@@ -239,8 +239,13 @@ pub(super) fn task(
 
 fn owners(parts: &Parts<'_>, questions: ChainTurns) -> Owners {
     let arguments = &parts.arguments.webhook;
-    let (others, unknown) = (arguments.pod_owners.clone(), arguments.unknown_owners);
-    Owners::new(parts.client.clone(), others, unknown.into(), questions)
+    Owners::new(
+        parts.client.clone(),
+        arguments.pod_owners.clone(),
+        arguments.controller_users.clone(),
+        arguments.unknown_owners.into(),
+        questions,
+    )
 }
 
 impl WebhookTask {

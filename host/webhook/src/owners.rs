@@ -74,6 +74,8 @@ pub(crate) struct Kept {
 pub struct Owners {
     client: Client,
     kinds: Vec<OwnerKind>,
+    /// The users of kube-controller-manager.
+    managers: Vec<String>,
     unknown: UnknownOwners,
     cache: Cache,
     questions: ChainTurns,
@@ -115,6 +117,13 @@ impl OwnerKind {
         }
     }
 
+    /// Whether it is a kind of Kubernetes, whose controller is known.
+    pub fn is_built_in(&self) -> bool {
+        let (group, kind) = (&self.resource.group, &self.resource.kind);
+        let mut all = KUBERNETES.into_iter();
+        all.any(|(of, built_in, _)| of == group && built_in == kind)
+    }
+
     fn kubernetes() -> impl Iterator<Item = Self> {
         KUBERNETES.into_iter().map(|(group, kind, account)| {
             let kind = GroupVersionKind::gvk(group, "v1", kind);
@@ -125,25 +134,30 @@ impl OwnerKind {
         })
     }
 
-    /// Whether the account may create pods for its objects. Who owns a kind of Kubernetes is in `kube-system`.
-    fn may_create(&self, user: &UserInfo) -> bool {
+    /// Whether the account may create pods for its objects, given those of kube-controller-manager. Who owns a kind of Kubernetes is in
+    /// `kube-system`.
+    fn may_create(&self, user: &UserInfo, managers: &[String]) -> bool {
         user.username == self.account
             || user.username == CONTROLLER_MANAGER
+            || managers.contains(&user.username)
             || user.groups.iter().any(|group| group == MASTERS)
     }
 }
 
 impl Owners {
-    /// Knows Kubernetes' own kinds, and these. Asks the API server in these turns.
+    /// Knows Kubernetes' own kinds, and these. Asks the API server in these turns. The managers are users of kube-controller-manager
+    /// besides its usual ones.
     pub fn new(
         client: Client,
         others: Vec<OwnerKind>,
+        managers: Vec<String>,
         unknown: UnknownOwners,
         questions: ChainTurns,
     ) -> Self {
         Self {
             client,
             kinds: OwnerKind::kubernetes().chain(others).collect(),
+            managers,
             unknown,
             cache: Cache::default(),
             questions,
@@ -169,7 +183,7 @@ impl Owners {
         let Some((index, kind)) = self.known(&owner) else {
             return Ok(self.unknown(review, &owner, "whose kind --pod-owner does not name"));
         };
-        if !kind.may_create(&review.user_info) {
+        if !kind.may_create(&review.user_info, &self.managers) {
             let user = shorten(&review.user_info.username, SHOWN);
             let why = format!("and {user} is not the account that creates its pods");
             return Ok(self.unknown(review, &owner, &why));

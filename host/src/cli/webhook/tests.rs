@@ -29,3 +29,14 @@ fn other_owners_of_pods_are_read_as_written_in_the_help() {
         assert!(message.starts_with("write "), "{refused}: {message}");
     }
 }
+
+/// Seen: it was accepted, and had no effect.
+#[test]
+fn a_built_in_owner_of_pods_is_refused() {
+    for built_in in ["ReplicaSet.v1.apps=a/b", "Job.v1beta1.batch=a/b"] {
+        let message = pod_owner(built_in).unwrap_err();
+        assert!(message.contains("is built in"), "{message}");
+        assert!(message.ends_with("--controller-user"), "{message}");
+    }
+    assert!(pod_owner("StatefulSet.v1beta1.apps.kruise.io=a/b").is_ok());
+}

@@ -19,6 +19,9 @@ use crate::unavailable::Unavailable;
 
 const REPLICA_SETS: &str = "system:serviceaccount:kube-system:replicaset-controller";
 
+/// As which kube-controller-manager runs in these tests, too.
+const MANAGER: &str = "controllers";
+
 /// An API server that has one object, or answers with this code. Remembers what it was asked.
 #[derive(Clone)]
 struct Server {
@@ -64,7 +67,8 @@ impl Server {
             }
         });
         let turns = ChainTurns::new(Limits::for_each(4, 1024));
-        Owners::new(Client::new(service, "default"), others, unknown, turns)
+        let (client, managers) = (Client::new(service, "default"), vec![MANAGER.to_owned()]);
+        Owners::new(client, others, managers, unknown, turns)
     }
 
     fn code(&self) -> u16 {
@@ -188,6 +192,7 @@ async fn the_controller_manager_and_masters_may_create_pods_of_any_kind() {
             json!({ "username": "system:kube-controller-manager" }),
             true,
         ),
+        (json!({ "username": MANAGER }), true),
         (
             json!({ "username": "admin", "groups": ["system:masters"] }),
             true,
