@@ -209,15 +209,20 @@ impl Edit<'_> {
     }
 }
 
-/// What the plugin was granted was checked when it was loaded: what is forbidden now is a label that a selector needs.
+/// What the plugin was granted was checked when it was loaded: what is forbidden now is a label that a selector needs. It may be a tenant
+/// who keeps the label in this way.
 fn skip_if_forbidden(map: Map, key: &str, error: Error) -> Result<(), Rejection> {
     let Error::Forbidden(reason) = error else {
         return Err(error.into());
     };
-    skip(map, key, &reason);
+    warn(&skipped(map, key, &reason));
     Ok(())
 }
 
 fn skip(map: Map, key: &str, reason: &str) {
-    note(&format!("{map} {key} skipped: {reason}"));
+    note(&skipped(map, key, reason));
+}
+
+fn skipped(map: Map, key: &str, reason: &str) -> String {
+    format!("{map} {key} skipped: {reason}")
 }

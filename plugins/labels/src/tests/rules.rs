@@ -181,8 +181,11 @@ fn a_label_that_the_workloads_selector_matches_is_left_alone() {
     ] {
         let run = testing::run::<Labels>(&json!({ "labels": [rule] }), &template, &before);
         assert_eq!((run.result, &run.pod), (Ok(()), &before));
-        assert_eq!(run.notes.len(), 1);
-        assert!(run.notes[0].contains(reason), "{}", run.notes[0]);
+        let [warning] = run.warnings.as_slice() else {
+            panic!("{:?}", run.warnings);
+        };
+        assert!(warning.contains(reason), "{warning}");
+        assert!(run.notes.is_empty(), "{:?}", run.notes);
     }
     let other = json!({ "labels": [{ "key": "team", "value": "web" }] });
     check_for(
