@@ -1,10 +1,10 @@
 //! What people see of pods that the admission webhook refuses, and of the notes about those that it admits.
 
 use kube::ResourceExt;
-use kube::api::ListParams;
+use kube::api::{ListParams, PostParams};
 use podloom_tests::webhook::{Route, STAMP, Webhook};
 use podloom_tests::{Cluster, Said, Scene, blackbox_on, eventually, standard};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const DENIED: &str = r#"admission webhook "pods.podloom.dev" denied the request: hardening: the pod does not meet the Pod Security Standard restricted: /spec/containers/[name=bad]/securityContext/privileged: must not be true: remove it; /spec/containers/[name=bad]/securityContext/allowPrivilegeEscalation: must be false, which it cannot be beside privileged or CAP_SYS_ADMIN: remove these"#;
 
@@ -141,4 +141,39 @@ fn a_dry_run_passes_the_chain_and_stores_nothing() {
             );
         },
     );
+}
+
+/// The API server sends them: it has no limit to the number of variables, to the depth of managedFields, and it writes `<` as six bytes.
+#[test]
+fn a_pod_that_is_too_large_to_be_read_is_denied() {
+    blackbox_on(Cluster::without_operator, "webhook-large", async |scene| {
+        let webhook = Webhook::new(&scene, Route::Url);
+        let _operator = webhook.operator(&standard(), &[]).await;
+        let variable = json!({ "name": "A" });
+        let wide = json!({ "env": vec![variable; 50_000] });
+        let long = json!({ "args": ["<".repeat(1_450_000)] });
+        let deep = (0..200).fold(json!({}), |inner, _| json!({ "f:a": inner }));
+        for (container, fields, why) in [
+            (wide, json!({}), "make them smaller"),
+            (long, json!({}), "the body is longer than 8 MiB"),
+            (json!({}), deep, "recursion limit exceeded"),
+        ] {
+            let mut container = container;
+            container["name"] = json!("large");
+            container["image"] = json!("registry.k8s.io/pause:3.10");
+            let managed = json!({
+                "manager": "somebody", "operation": "Update", "apiVersion": "v1",
+                "fieldsType": "FieldsV1", "fieldsV1": fields,
+            });
+            let pod = json!({
+                "metadata": { "name": "large", "managedFields": [managed] },
+                "spec": { "containers": [container] },
+            });
+            let pod = serde_json::from_value(pod).unwrap();
+            let created = scene.pods().create(&PostParams::default(), &pod).await;
+            let error = created.expect_err(why).to_string();
+            let denied = r#"admission webhook "pods.podloom.dev" denied the request: the pod cannot pass the plugin chain: "#;
+            assert!(error.contains(denied) && error.contains(why), "{error}");
+        }
+    });
 }

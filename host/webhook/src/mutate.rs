@@ -115,7 +115,7 @@ impl PodWebhook {
 }
 
 /// Ephemeral containers and other subresources never pass the chain, nor do updates: hardly anything of a pod can still change then.
-fn is_new_pod(review: &ReviewRequest) -> bool {
+pub(crate) fn is_new_pod<O>(review: &ReviewRequest<O>) -> bool {
     let ObjectKind { group, kind, .. } = &review.kind;
     review.operation == Operation::Create
         && review.sub_resource.is_empty()

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -22,13 +23,17 @@ const WARNING_BYTES: usize = 256;
 pub(crate) const NAME_BYTES: usize = 253;
 /// How long the ID of a review may be. Those of the API server have 36 bytes.
 const UID_BYTES: usize = 128;
+/// How the object of a review begins.
+const OBJECT: &[u8] = b",\"object\":";
+/// By then it has begun. Before it is who sent it, and that may be in many groups.
+const HEAD_BYTES: usize = 1 << 20;
 /// How many bytes a denial's message has at most. It ends in Events, which take 1 kB with the API server's own words.
 const MESSAGE_BYTES: usize = 4096;
 
-/// What the API server asks.
+/// What the API server asks, with its objects.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct ReviewRequest {
+pub(crate) struct ReviewRequest<O = Value> {
     /// The ID of the review; the answer repeats it.
     pub(crate) uid: String,
     /// The kind of the object.
@@ -43,10 +48,10 @@ pub(crate) struct ReviewRequest {
     pub(crate) user_info: UserInfo,
     /// The new object; null for DELETE.
     #[serde(default)]
-    pub(crate) object: Value,
+    pub(crate) object: O,
     /// The object as it is stored; null for CREATE.
     #[serde(default)]
-    pub(crate) old_object: Value,
+    pub(crate) old_object: O,
     /// The subresource; empty for the object itself.
     #[serde(default)]
     pub(crate) sub_resource: String,
@@ -99,11 +104,14 @@ pub(crate) struct UserInfo {
 
 /// The envelope of a request. The object inside is read only once.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Incoming {
+#[serde(
+    rename_all = "camelCase",
+    bound(deserialize = "O: Deserialize<'de> + Default")
+)]
+struct Incoming<O> {
     api_version: String,
     kind: String,
-    request: Option<ReviewRequest>,
+    request: Option<ReviewRequest<O>>,
 }
 
 /// Why a body is no review.
@@ -144,6 +152,21 @@ pub(crate) fn namespace(body: &[u8]) -> Result<String, ReviewError> {
 
 /// Reads the body of a request.
 pub(crate) fn parse(body: &[u8]) -> Result<ReviewRequest, ReviewError> {
+    read(body)
+}
+
+/// Reads a review without its objects, which may be too large, or cut off: what is used of the rest is before them, as the API server
+/// writes it.
+pub(crate) fn outline(body: &[u8]) -> Option<ReviewRequest<IgnoredAny>> {
+    let cut = || {
+        let head = body.get(..HEAD_BYTES).unwrap_or(body);
+        let end = head.windows(OBJECT.len()).position(|text| text == OBJECT)?;
+        read(&[head.get(..end)?, b"}}"].concat()).ok()
+    };
+    read(body).ok().or_else(cut)
+}
+
+fn read<'b, O: Deserialize<'b> + Default>(body: &'b [u8]) -> Result<ReviewRequest<O>, ReviewError> {
     let Incoming {
         api_version,
         kind,

@@ -24,9 +24,9 @@ use tracing::{Instrument, Span};
 use crate::budget::{BODY_BYTES, Budget, Share, parsed};
 use crate::deadline;
 use crate::metrics::{Endpoint, Outcome, WebhookMetrics};
-use crate::mutate::PodWebhook;
+use crate::mutate::{PodWebhook, is_new_pod};
 use crate::reply::Reply;
-use crate::review::{self, Answer, ReviewRequest};
+use crate::review::{self, Answer, ReviewError, ReviewRequest};
 use crate::unavailable::Unavailable;
 use crate::validate::{self, ObjectWebhook, Row};
 
@@ -77,7 +77,7 @@ enum BadRequest {
     #[error("the body could not be read: {0}")]
     Unreadable(axum::Error),
     #[error(transparent)]
-    NoReview(#[from] review::ReviewError),
+    NoReview(#[from] ReviewError),
     #[error(transparent)]
     NoRoom(Unavailable),
 }
@@ -192,11 +192,13 @@ async fn respond(
     let deadline = deadline::of(request.uri().query(), arrived);
     let peer = peer(&request);
     let mut share = app.budget.begin(peer);
+    let mut text = Vec::new();
     let (outcome, reply) = match &mut share {
         None => unavailable(&Unavailable::Full),
-        Some(share) => match read(request.into_body(), deadline, share).await {
-            Err(error) => bad_request(&error),
+        Some(share) => match read(request.into_body(), deadline, share, &mut text).await {
+            Err(error) => refused(endpoint, &error, &text),
             Ok(mut review) => {
+                drop(text);
                 review.peer = Some(peer);
                 let (uid, step) = (review.uid.clone(), traced(endpoint, &review));
                 let answered = answer(review, deadline).instrument(step.clone()).await;
@@ -248,38 +250,37 @@ async fn read(
     body: Body,
     deadline: Instant,
     share: &mut Share,
+    text: &mut Vec<u8>,
 ) -> Result<ReviewRequest, BadRequest> {
     let end = deadline.min(tokio::time::Instant::now().into_std() + BODY_TIME);
-    let Ok(text) = timeout_at(end.into(), collect(body, share)).await else {
-        return Err(BadRequest::TooSlow);
-    };
-    let text = text?;
-    let weight = parsed(&text);
+    let collected = timeout_at(end.into(), collect(body, share, text)).await;
+    collected.unwrap_or(Err(BadRequest::TooSlow))?;
+    let weight = parsed(text);
     if share.is_too_much(weight) {
         return Err(BadRequest::TooLarge);
     }
-    if !share.parse(review::namespace(&text)?, weight) {
+    if !share.parse(review::namespace(text)?, weight) {
         return Err(BadRequest::NoRoom(Unavailable::Full));
     }
-    Ok(review::parse(&text)?)
+    Ok(review::parse(text)?)
 }
 
-async fn collect(mut body: Body, share: &mut Share) -> Result<Vec<u8>, BadRequest> {
-    let mut text = Vec::new();
+async fn collect(mut body: Body, share: &mut Share, text: &mut Vec<u8>) -> Result<(), BadRequest> {
     while let Some(frame) = body.frame().await {
         // Trailers are of no use.
         let Ok(part) = frame.map_err(BadRequest::Unreadable)?.into_data() else {
             continue;
         };
-        if text.len() + part.len() > BODY_BYTES {
-            return Err(BadRequest::TooLong);
-        }
-        if !share.arrived(part.len()) {
+        let (fits, rest) = part.split_at(part.len().min(BODY_BYTES - text.len()));
+        if !share.arrived(fits.len()) {
             return Err(BadRequest::NoRoom(Unavailable::Full));
         }
-        text.extend_from_slice(&part);
+        text.extend_from_slice(fits);
+        if !rest.is_empty() {
+            return Err(BadRequest::TooLong);
+        }
     }
-    Ok(text)
+    Ok(())
 }
 
 fn write(answer: &Answer, uid: &str) -> Reply {
@@ -292,6 +293,28 @@ fn write(answer: &Answer, uid: &str) -> Reply {
             let code = StatusCode::INTERNAL_SERVER_ERROR;
             Reply::status(code, "InternalError", &error.to_string())
         }
+    }
+}
+
+/// What a request gets that is not looked at. A new pod is denied if the reason is its own: otherwise the failurePolicy Ignore would let
+/// any pod pass whose author makes it large enough.
+fn refused(endpoint: Endpoint, error: &BadRequest, text: &[u8]) -> (Outcome, Reply) {
+    let is_its_own = match error {
+        BadRequest::TooLong | BadRequest::TooLarge => true,
+        // If its outline can be read, it is JSON that is nested too deep.
+        BadRequest::NoReview(ReviewError::Malformed(error)) => error.is_syntax(),
+        _ => false,
+    };
+    let is_its_own = is_its_own && endpoint == Endpoint::MutatePods;
+    match is_its_own.then(|| review::outline(text)).flatten() {
+        Some(review) if is_new_pod(&review) => {
+            let message = format!("the pod cannot pass the plugin chain: {error}");
+            (
+                Outcome::Denied,
+                write(&Answer::invalid(message), &review.uid),
+            )
+        }
+        _ => bad_request(error),
     }
 }
 
