@@ -189,7 +189,7 @@ impl<G: Key, T: Key, W> Line<G, T, W> {
         };
         let mut groups = self.groups.iter();
         let is_shared = groups.any(|(group, of)| *group != key.0 && of.is_there());
-        of_tenant < free && !(is_shared && of_group >= free.max(1))
+        of_tenant < free && !(is_shared && of_group >= free)
     }
 
     /// Lets the newest of the longest line leave. Returns false if that is the one who asks.

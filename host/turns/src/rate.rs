@@ -1,6 +1,7 @@
 //! How often something may happen, such as a line in the log.
 
 use std::collections::HashMap;
+use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -82,12 +83,19 @@ impl<K: Key> Rate<K> {
         }
     }
 
-    /// Ends the period of a key, and returns how many of it were left out since this was asked last.
-    pub fn left_out(&self, key: &K) -> u64 {
-        let period = self.keys().remove(key);
-        period.map_or(0, |period| {
-            period.untold + period.count.saturating_sub(self.most)
-        })
+    /// Returns how many of a key were left out in periods that are over, since this was asked last. A period that has begun meanwhile
+    /// goes on: whoever had its first one left out asks for it.
+    pub fn left_out(&self, key: &K, now: Instant) -> u64 {
+        let mut keys = self.keys();
+        let Some(period) = keys.get_mut(key) else {
+            return 0;
+        };
+        if now.saturating_duration_since(period.began) < self.period {
+            return mem::take(&mut period.untold);
+        }
+        let left_out = period.untold + period.count.saturating_sub(self.most);
+        keys.remove(key);
+        left_out
     }
 
     fn keys(&self) -> MutexGuard<'_, HashMap<K, Period>> {
@@ -112,15 +120,9 @@ mod tests {
         assert_eq!(rate.pass(&1, third), Passage::FirstLeftOut(PERIOD * 3 / 4));
         assert_eq!(rate.pass(&1, third), Passage::LeftOut);
         assert_eq!(rate.pass(&2, third), Passage::Passed);
-        assert_eq!(
-            (rate.left_out(&1), rate.left_out(&2), rate.left_out(&3)),
-            (2, 0, 0)
-        );
-        assert_eq!(
-            rate.pass(&1, third),
-            Passage::Passed,
-            "another period began"
-        );
+        let end = now + PERIOD;
+        assert_eq!([1, 2, 3].map(|key| rate.left_out(&key, end)), [2, 0, 0]);
+        assert_eq!(rate.pass(&1, end), Passage::Passed, "another period began");
     }
 
     #[test]
@@ -130,7 +132,10 @@ mod tests {
             assert_eq!(rate.pass(&1, at), Passage::Passed);
             assert_eq!(rate.pass(&1, at), Passage::FirstLeftOut(PERIOD));
         }
-        assert_eq!(rate.left_out(&1), 3, "of all periods that nobody asked for");
+        let in_the_last = now + PERIOD * 7 / 2;
+        assert_eq!(rate.left_out(&1, in_the_last), 2, "of those before");
+        assert_eq!(rate.pass(&1, in_the_last), Passage::LeftOut, "it goes on");
+        assert_eq!(rate.left_out(&1, now + PERIOD * 4), 2);
     }
 
     #[test]

@@ -2,10 +2,11 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use podloom_turns::{Passage, Rate};
 use tokio::runtime::Handle;
+use tokio::time::Instant;
 
 use crate::review::Tenant;
 
@@ -72,7 +73,7 @@ impl Lines {
     }
 
     fn passes(&self, which: fn(&Rates) -> &Rate<Cause>, cause: Cause) -> bool {
-        let passage = which(&self.0).pass(&cause, Instant::now());
+        let passage = which(&self.0).pass(&cause, Instant::now().into_std());
         if let (Passage::FirstLeftOut(rest), Ok(runtime)) = (passage, Handle::try_current()) {
             let rates = Arc::clone(&self.0);
             runtime.spawn(async move {
@@ -86,7 +87,7 @@ impl Lines {
                     peer = peer.map(tracing::field::display),
                     namespace,
                     about = about.as_str(),
-                    left_out = which(&rates).left_out(&cause),
+                    left_out = which(&rates).left_out(&cause, Instant::now().into_std()),
                     "log lines were left out: there were too many of this kind"
                 );
             });

@@ -125,6 +125,31 @@ fn a_tenant_leaves_as_many_turns_free_as_it_has_and_one_for_another_group() {
     }
 }
 
+/// Whatever tenants a group has, or invents.
+#[test]
+fn a_group_leaves_as_many_turns_free_as_it_has_while_another_is_there() {
+    let limits = Limits {
+        turns: 8,
+        kept: 0,
+        waiting: 64,
+    };
+    for (is_another_there, taken) in [(true, 4), (false, 8)] {
+        let mut machine = Machine::new(limits);
+        if is_another_there {
+            machine.ask((1, 0));
+        }
+        for tenant in 1..20 {
+            machine.ask((10, tenant));
+        }
+        let of_group = machine.running.iter().filter(|it| it.key.0 == 10);
+        assert_eq!(of_group.count(), taken, "{is_another_there}");
+        if is_another_there {
+            machine.ask((1, 1));
+            assert_eq!(machine.holds((1, 1)), 1);
+        }
+    }
+}
+
 /// Forty threads with heavy pods, as in the report of which this queue is the answer.
 #[test]
 fn those_with_short_turns_hardly_wait_for_one_with_long_ones() {

@@ -37,24 +37,34 @@ impl<'a> MakeWriter<'a> for Log {
     }
 }
 
-/// Seen: 22,000 lines in five seconds from somebody without an account.
-#[tokio::test(start_paused = true)]
-async fn a_stranger_writes_few_lines_whatever_namespaces_it_invents_and_the_rest_is_counted() {
+/// Runs it, and returns what is logged meanwhile.
+async fn log_of(work: impl Future<Output = ()>) -> String {
     let log = Log::default();
     let subscriber = tracing_subscriber::fmt()
         .with_writer(log.clone())
         .with_ansi(false);
-    let _logs = tracing::subscriber::set_default(subscriber.finish());
+    let logs = tracing::subscriber::set_default(subscriber.finish());
+    work.await;
+    drop(logs);
+    let text = log.0.lock().expect("no panic").clone();
+    String::from_utf8(text).expect("text")
+}
+
+/// Seen: 22,000 lines in five seconds from somebody without an account.
+#[tokio::test(start_paused = true)]
+async fn a_stranger_writes_few_lines_whatever_namespaces_it_invents_and_the_rest_is_counted() {
     let lines = Lines::default();
-    let of_stranger = logged(&lines, 22_000, |number| tenant(66, &number.to_string()));
-    assert_eq!(of_stranger, OF_ONE_PEER);
-    assert_eq!(
-        logged(&lines, 5, |_| tenant(1, "team-a")),
-        5,
-        "another peer"
-    );
-    tokio::time::sleep(PERIOD * 2).await;
-    let log = String::from_utf8(log.0.lock().expect("no panic").clone()).expect("text");
+    let log = log_of(async {
+        let of_stranger = logged(&lines, 22_000, |number| tenant(66, &number.to_string()));
+        assert_eq!(of_stranger, OF_ONE_PEER);
+        assert_eq!(
+            logged(&lines, 5, |_| tenant(1, "team-a")),
+            5,
+            "another peer"
+        );
+        tokio::time::sleep(PERIOD * 2).await;
+    });
+    let log = log.await;
     assert_eq!(log.lines().count(), 1, "{log}");
     assert!(
         log.contains("peer=10.0.0.66") && log.contains("left_out=21900"),
@@ -65,6 +75,24 @@ async fn a_stranger_writes_few_lines_whatever_namespaces_it_invents_and_the_rest
         1,
         "another period"
     );
+}
+
+/// The lines of the next period come before anybody has counted those of the last one.
+#[tokio::test(start_paused = true)]
+async fn in_a_flood_without_end_each_line_is_logged_or_counted_once() {
+    let (lines, mut passed) = (Lines::default(), 0);
+    let log = log_of(async {
+        for _ in 0..6 {
+            passed += logged(&lines, 1000, |number| tenant(66, &number.to_string()));
+            tokio::time::sleep(PERIOD / 2).await;
+        }
+        tokio::time::sleep(PERIOD * 2).await;
+    });
+    let log = log.await;
+    let counts = log.lines().filter_map(|line| line.rsplit_once("left_out="));
+    let counts: Vec<u64> = counts.map(|(_, n)| n.parse().expect("a number")).collect();
+    assert_eq!(passed, OF_ONE_PEER * 3);
+    assert_eq!(counts, [2000 - OF_ONE_PEER; 3], "{log}");
 }
 
 #[tokio::test(start_paused = true)]
