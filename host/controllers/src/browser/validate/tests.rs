@@ -1,5 +1,4 @@
 use std::fmt::Write;
-use std::time::{Duration, Instant};
 
 use podloom_api::{BrowserConfigObject, BrowserObject, PodSettings, SelenosisApi};
 use serde::Deserialize;
@@ -99,19 +98,16 @@ fn config(versions: usize, settings: impl Fn(usize) -> Value) -> BrowserConfigOb
     }))
 }
 
-/// How many findings name a field, and how many pods are tried and how many not; within a time that a slow machine needs.
+/// How many findings name a field, and how many pods are tried and how many not.
 #[track_caller]
 fn check_bounds(
     new: &BrowserConfigObject,
     old: Option<&BrowserConfigObject>,
     expected: (usize, usize, usize, usize),
 ) {
-    let began = Instant::now();
     let found = browser_config(new, old, &[]);
     let mut dry = DryPods::of(SelenosisApi::Seed, new.clone(), old.cloned());
     let pods = dry.by_ref().count();
-    let took = began.elapsed();
-    assert!(took < Duration::from_secs(20), "took {took:?}");
     let counts = (
         found.refusals.len(),
         found.warnings.len(),

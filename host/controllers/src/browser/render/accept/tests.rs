@@ -185,7 +185,7 @@ fn versions_are_not_searched_for_in_each_older_config() {
     let found = accept_one(ConfigRef::from(&young), &beside);
     assert_eq!(found.duplicates.len(), 1);
     let took = started.elapsed();
-    assert!(took < std::time::Duration::from_secs(8), "took {took:?}");
+    assert!(took < std::time::Duration::from_secs(40), "took {took:?}");
 }
 
 /// A template of 40 KiB, merged into each of a thousand versions.
