@@ -2,8 +2,10 @@
 
 use std::process::{Command, Output};
 
-use podloom_tests::webhook::{Route, STAMP, Webhook};
-use podloom_tests::{AuditedRequest, Bundle, Cluster, Scene, binary, blackbox_on, eventually};
+use podloom_tests::webhook::{Policy, Route, STAMP, Webhook, address};
+use podloom_tests::{
+    AuditedRequest, Bundle, Cluster, Operator, Scene, binary, blackbox_on, eventually,
+};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
@@ -298,6 +300,17 @@ fn without_owners(scene: &Scene, role: &str) {
     scene.cluster.apply_text(&role.to_string());
 }
 
+const MISSING: &str = "may not get daemonsets.apps, replicasets.apps, statefulsets.apps, jobs.batch, replicationcontrollers in all namespaces";
+
+async fn readiness(operator: &Operator, expected: u16, words: &str) {
+    eventually("readiness says it", async || {
+        let (status, text) = operator.get("/readyz")?;
+        let is_said = status == expected && text.contains(words);
+        is_said.then_some(()).ok_or(text)
+    })
+    .await;
+}
+
 #[test]
 fn without_the_right_to_read_owners_pods_wait_unless_no_plugin_writes_labels() {
     blackbox_on(
@@ -319,7 +332,9 @@ fn without_the_right_to_read_owners_pods_wait_unless_no_plugin_writes_labels() {
             drop(operator);
 
             let bundle = Bundle::of(CHAIN);
-            let _operator = webhook.operator(bundle.path(), &[]).await;
+            let operator = webhook.spawn(bundle.path(), &[]);
+            webhook.configure(address(&operator).await, Policy::Fail);
+            readiness(&operator, 503, MISSING).await;
             scene.cluster.apply_text(&set("refused"));
             eventually("an Event names the right", async || {
                 let events = scene.events("refused").await;
@@ -342,6 +357,12 @@ fn without_the_right_to_read_owners_pods_wait_unless_no_plugin_writes_labels() {
                 &webhook.home,
             ]));
             assert_eq!(in_cluster(&scene, "refused").await, ["app"]);
+            readiness(&operator, 200, "[+]webhook/rights ok").await;
+
+            // A refusal that passes does not take the replica away from other pods.
+            without_owners(&scene, &webhook.name);
+            scene.cluster.apply_text(&set("again"));
+            readiness(&operator, 200, MISSING).await;
         },
     );
 }

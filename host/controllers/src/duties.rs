@@ -220,6 +220,8 @@ pub enum Need {
     Required,
     /// It can; the text says what is missing then.
     Optional(&'static str),
+    /// It can if no plugin may write labels; the text says what is missing otherwise.
+    ForLabels(&'static str),
 }
 
 impl Duty {
@@ -313,6 +315,17 @@ impl Row {
         let role = self.aggregated?;
         let name = format!("{}-{}", self.object_name(given), role.suffix);
         Some((name, role))
+    }
+}
+
+impl Need {
+    /// Returns what is missing without the right; none if the operator cannot work without it.
+    #[must_use]
+    pub const fn without(self) -> Option<&'static str> {
+        match self {
+            Self::Required => None,
+            Self::Optional(without) | Self::ForLabels(without) => Some(without),
+        }
     }
 }
 

@@ -76,7 +76,7 @@ fn header(row: &Row, installation: &Installation<'_>) -> Vec<String> {
             "Left out, because only a ClusterRole can grant it: to {} {}. Without this right {}.",
             right.verbs.join(" and "),
             right.resource,
-            without(right).unwrap_or_default()
+            right.need.without().unwrap_or_default()
         ));
     }
     header
@@ -212,7 +212,8 @@ fn rule(installation: &Installation<'_>, right: &Right) -> Rule {
         Some(subresource) => format!("{}/{subresource}", right.resource),
     };
     let mut comment = vec![format!("The operator {}.", right.why)];
-    comment.extend(without(right).map(|without| format!("Without this right {without}.")));
+    let without = right.need.without();
+    comment.extend(without.map(|without| format!("Without this right {without}.")));
     Rule {
         comment,
         group: right.group.name(installation.api),
@@ -230,14 +231,6 @@ fn lease_rule(row: &Row, installation: &Installation<'_>, right: &Right) -> Rule
     Rule {
         name: row.lease_name(&installation.names).filter(|_| !is_nameless),
         ..rule(installation, right)
-    }
-}
-
-/// What does not work without a right; none if the right is required.
-fn without(right: &Right) -> Option<&'static str> {
-    match right.need {
-        Need::Required => None,
-        Need::Optional(without) => Some(without),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The checks behind /readyz and /healthz.
 
 use std::fmt::Write;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use podloom_controllers::duties::{Chain, Switch};
@@ -48,10 +49,9 @@ fn of_duty(state: &OperatorState, duty: &DutyState) -> Vec<Check> {
         let certificate = state.certificate.as_ref();
         let certificate =
             certificate.map_or_else(|| Ok("not used".to_owned()), |slot| slot.status());
-        let rights = shown_rights(&duty.access.borrow(), &duty.lacks.borrow());
         return vec![
             check(&name("certificate"), certificate),
-            check(&name("rights"), Ok(rights)),
+            check(&name("rights"), webhook_rights(state, duty)),
         ];
     }
     [
@@ -139,9 +139,19 @@ fn chain(state: &OperatorState) -> Result<String, String> {
     }
 }
 
-/// What the rights of the webhooks are like. They are served whatever is missing.
-fn shown_rights(access: &Access, lacks: &[Lack]) -> String {
-    cluster(access, lacks).unwrap_or_else(|reason| reason)
+/// What the rights of the webhooks are like. They are served whatever is missing, but a replica that never had the rights for labels
+/// would only refuse the pods of workloads, so no rollout goes on with it.
+fn webhook_rights(state: &OperatorState, duty: &DutyState) -> Result<String, String> {
+    let rights = cluster(&duty.access.borrow(), &duty.lacks.borrow());
+    let rights = rights.unwrap_or_else(|reason| reason);
+    let serving = state.slot.serving();
+    let writes_labels = serving.chain.as_ref().is_some_and(|it| it.writes_labels());
+    if writes_labels && !duty.may_write_labels.load(Ordering::Relaxed) {
+        return Err(format!(
+            "{rights}. The chain may write labels, so the webhooks need the rights for it once: apply the roles that `podloom rbac` prints"
+        ));
+    }
+    Ok(rights)
 }
 
 fn cluster(access: &Access, lacks: &[Lack]) -> Result<String, String> {

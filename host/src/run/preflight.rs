@@ -150,15 +150,21 @@ impl Preflight {
             subject(&self.client).await
         };
         let (mut reasons, mut lacks) = (Vec::new(), Vec::<Lack>::new());
-        for missing in missing {
-            let reason = missing.describe(self.api, &subject);
-            match missing.right.need {
-                Need::Required => reasons.push(reason),
+        for lacking in &missing {
+            let reason = |resources: &str| lacking.describe(resources, &subject);
+            match lacking.right.need.without() {
+                None => reasons.push(reason(&lacking.resource(self.api))),
                 // The first verb and the first namespace are enough.
-                Need::Optional(without) if lacks.iter().all(|lack| lack.without != without) => {
-                    lacks.push(Lack { reason, without });
+                Some(without) if lacks.iter().all(|lack| lack.without != without) => {
+                    let alike = missing.iter().filter(|it| it.is_like(lacking));
+                    let resources: Vec<_> = alike.map(|it| it.resource(self.api)).collect();
+                    lacks.push(Lack {
+                        reason: reason(&resources.join(", ")),
+                        without,
+                        is_for_labels: lacking.right.need == Need::ForLabels(without),
+                    });
                 }
-                Need::Optional(_) => {}
+                Some(_) => {}
             }
         }
         note_lacks(state, lacks);
@@ -328,8 +334,14 @@ impl NeededVerb {
         }
     }
 
-    /// The error if the right is missing.
-    fn describe(&self, api: SelenosisApi, subject: &str) -> String {
+    /// Whether one sentence tells that both are missing.
+    fn is_like(&self, other: &Self) -> bool {
+        self.right.why == other.right.why
+            && (self.verb, &self.namespace) == (other.verb, &other.namespace)
+    }
+
+    /// What the right is for.
+    fn resource(&self, api: SelenosisApi) -> String {
         let resource = match self.right.group.name(api) {
             "" => self.right.resource.to_owned(),
             group => format!("{}.{group}", self.right.resource),
@@ -342,13 +354,18 @@ impl NeededVerb {
             .right
             .subresource
             .map_or_else(String::new, |name| format!("/{name}"));
+        format!("{resource}{subresource}{name}")
+    }
+
+    /// The error if the right to these resources is missing.
+    fn describe(&self, resources: &str, subject: &str) -> String {
         let place = match (&self.namespace, self.right.scope) {
             (Some(namespace), _) => format!(" in namespace {namespace}"),
             (None, RightScope::Cluster) => String::new(),
             (None, _) => " in all namespaces".to_owned(),
         };
         format!(
-            "{subject} may not {} {resource}{subresource}{name}{place}; the operator {}",
+            "{subject} may not {} {resources}{place}; the operator {}",
             self.verb, self.right.why
         )
     }

@@ -1,6 +1,7 @@
 //! The state that the operator's tasks share, and that the HTTP endpoints show.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use podloom_controllers::Readiness;
@@ -46,6 +47,8 @@ pub(crate) struct DutyState {
     pub(super) lacks: watch::Sender<Vec<Lack>>,
     /// The metric: how many these are.
     pub(super) lacking: Gauge,
+    /// Whether none of the rights for labels was missing once. That one is missing later changes nothing of it.
+    pub(super) may_write_labels: AtomicBool,
     /// Whether this replica works.
     pub(super) role: watch::Sender<Role>,
     /// The last renewal of its Lease; none while another replica holds it.
@@ -65,6 +68,8 @@ pub(crate) struct Lack {
     pub(super) reason: String,
     /// What that costs.
     pub(super) without: &'static str,
+    /// Whether it is missing only if a plugin may write labels.
+    pub(super) is_for_labels: bool,
 }
 
 /// Whether a duty's kinds are served and its rights granted.
@@ -150,6 +155,7 @@ impl DutyState {
             access: watch::Sender::new(Access::Unknown),
             lacks: watch::Sender::default(),
             lacking: Gauge::default(),
+            may_write_labels: AtomicBool::default(),
             role: watch::Sender::new(Role::Undecided),
             renewed: watch::Sender::new(None),
             leader,

@@ -247,7 +247,7 @@ const fn publishes(resource: &'static str) -> Right {
 const fn reads_owners(group: &'static str, resource: &'static str) -> Right {
     Right {
         verbs: &["get"],
-        need: Need::Optional(
+        need: Need::ForLabels(
             "no pod of such an object is created if a plugin may write labels: nobody knows which ones its selector needs",
         ),
         why: "reads the selectors of what creates pods, since no plugin may change the labels there",

@@ -1,5 +1,7 @@
 //! What a check found: stored, counted, and logged when it changes.
 
+use std::sync::atomic::Ordering;
+
 use podloom_controllers::duties::Switch;
 
 use crate::run::state::{Access, DutyState, Lack};
@@ -10,8 +12,21 @@ pub(super) fn note_lacks(state: &DutyState, lacks: Vec<Lack>) {
     let now = state.lacks.borrow();
     let is_in = |all: &[Lack], one: &Lack| all.iter().any(|lack| lack.without == one.without);
     let duty = state.row.name;
-    for Lack { reason, without } in now.iter().filter(|lack| !is_in(&before, lack)) {
-        tracing::warn!(duty, reason, without, "an optional right is missing");
+    if now.iter().all(|lack| !lack.is_for_labels) {
+        state.may_write_labels.store(true, Ordering::Relaxed);
+    }
+    for Lack {
+        reason, without, ..
+    } in now.iter().filter(|lack| !is_in(&before, lack))
+    {
+        let remedy = "apply the roles that `podloom rbac` prints";
+        tracing::warn!(
+            duty,
+            reason,
+            without,
+            remedy,
+            "an optional right is missing"
+        );
     }
     for Lack { without, .. } in before.iter().filter(|lack| !is_in(&now, lack)) {
         tracing::info!(duty, without, "an optional right is no longer missing");

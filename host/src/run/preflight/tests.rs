@@ -1,5 +1,6 @@
 //! Preflight against an API server that serves only discovery and access reviews. Time is paused: it advances when all tasks wait.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -148,6 +149,29 @@ async fn an_optional_right_that_goes_and_comes_back_is_noticed_both_times() {
     }
     watched.state.stop.cancel();
     watched.task.await.expect("it ends");
+}
+
+/// A webhook needs such a right once: afterwards, one that is missing for a moment takes no readiness away.
+#[tokio::test(start_paused = true)]
+async fn rights_for_labels_count_as_seen_for_ever() {
+    let watched = Watched::start_for(
+        Duty::Webhook.row(),
+        Cluster {
+            denied: Some("jobs"),
+            ..Cluster::default()
+        },
+    );
+    let may_write_labels = || watched.state.may_write_labels.load(Ordering::Relaxed);
+    watched.becomes(is_granted).await;
+    assert!(!may_write_labels());
+    watched.change(|cluster| cluster.denied = None);
+    sleep(Duration::from_secs(31)).await;
+    assert!(may_write_labels());
+    watched.change(|cluster| cluster.denied = Some("jobs"));
+    watched.fail_a_request();
+    sleep(Duration::from_secs(31)).await;
+    assert_eq!(watched.state.lacking.get(), 1);
+    assert!(may_write_labels());
 }
 
 /// A follower sends few requests that could fail, and may have to take over at any time.
