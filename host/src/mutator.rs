@@ -312,6 +312,7 @@ pub(crate) fn to_chain(request: PodRequest) -> Request {
         dry_run: request.dry_run,
         selector: request.selector,
         deadline: request.deadline,
+        peer: request.peer,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -59,6 +60,8 @@ pub struct PodRequest {
     pub dry_run: bool,
     /// When the caller stops waiting: a plugin that is still running then has failed. None: only the plugins' own timeouts count.
     pub deadline: Option<Instant>,
+    /// Who asks; none for the operator itself. Plugins do not see it: so much of the log is for one peer.
+    pub peer: Option<IpAddr>,
     /// Whether to make the patch, which costs as much time as the writes themselves.
     pub wants_patch: bool,
 }

@@ -303,7 +303,7 @@ impl Chain {
         let mutated = sandbox.mutate(mode, transaction, Arc::clone(request), passing.until);
         let (passed, mut run) = settle(plugin, mutated, passing);
         run.duration = started.elapsed();
-        run.log(fields);
+        run.log(fields, self.engine.lines.as_ref());
         (passed, run)
     }
 }

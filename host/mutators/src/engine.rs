@@ -9,6 +9,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::thread;
 
+use podloom_turns::Lines;
 use wasmtime::{Config, OptLevel, PoolingAllocationConfig};
 
 use self::compiler::Compiler;
@@ -40,6 +41,8 @@ pub struct EngineOptions {
     pub instances: InstanceAllocation,
     /// Whether each run counts the instructions of its plugin, which makes all calls slower. For tests: unlike time it is always the same.
     pub counts_fuel: bool,
+    /// Decides which lines about pods are logged, since anybody can cause them; by default all are.
+    pub lines: Option<Lines>,
 }
 
 /// How instances are allocated.
@@ -71,6 +74,7 @@ pub struct Engine {
     compiler: Compiler,
     instances: InstanceAllocation,
     pub(crate) counts_fuel: bool,
+    pub(crate) lines: Option<Lines>,
 }
 
 impl Engine {
@@ -100,6 +104,7 @@ impl Engine {
             compiler: Compiler::default(),
             instances,
             counts_fuel: options.counts_fuel,
+            lines: options.lines.clone(),
         }))
     }
 

@@ -210,6 +210,7 @@ impl Plugin {
             config.to_string(),
             limits,
             Arc::clone(budget),
+            engine.lines.clone(),
         ));
         let sandbox = Sandbox {
             engine,
@@ -291,6 +292,7 @@ pub(crate) fn describe_alone(
         value.to_string(),
         CallLimits::default(),
         Arc::default(),
+        None,
     ));
     let sandbox = Sandbox {
         engine,

@@ -1,6 +1,7 @@
 //! Which pod is mutated, and for which object.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -38,6 +39,8 @@ pub struct Request {
     pub selector: Arc<[String]>,
     /// A plugin that has not returned by then fails: nobody waits for the pod any longer.
     pub deadline: Option<Instant>,
+    /// Who asks, as far as so much of the log is for one peer; plugins do not see it.
+    pub peer: Option<IpAddr>,
 }
 
 impl Request {

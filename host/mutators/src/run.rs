@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use podloom_pod_path::{Usage, Write};
+use podloom_turns::Lines;
 
 use crate::matching::Dimension;
 use crate::note::Note;
@@ -112,10 +113,13 @@ impl PluginRun {
     }
 
     /// Logs paths and counts at debug, and values, which may be secret, at trace only.
-    pub(crate) fn log(&self, pod: PodFields<'_>) {
+    pub(crate) fn log(&self, pod: PodFields<'_>, lines: Option<&Lines>) {
         let (plugin, outcome) = (self.plugin.as_str(), self.outcome.as_str());
-        if let RunOutcome::Ignored(failure) = &self.outcome {
-            pod_event!(warn, pod, plugin, outcome, error = %failure, "plugin failed and was ignored");
+        let ignored = "plugin failed and was ignored";
+        if let RunOutcome::Ignored(failure) = &self.outcome
+            && pod.may_log(lines, plugin, ignored)
+        {
+            pod_event!(warn, pod, plugin, outcome, error = %failure, "{ignored}");
         }
         pod_event!(
             debug,

@@ -15,6 +15,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use podloom_pod_path::Transaction;
+use podloom_turns::Lines;
 use wasmtime::Store;
 
 pub(crate) use self::component::{Component, LinkError};
@@ -49,6 +50,8 @@ pub(crate) struct CallSettings {
     views: Views,
     /// Shared by the plugins of a chain.
     budget: Arc<MemoryBudget>,
+    /// Those of the engine.
+    lines: Option<Lines>,
 }
 
 impl CallSettings {
@@ -57,6 +60,7 @@ impl CallSettings {
         config: String,
         limits: CallLimits,
         budget: Arc<MemoryBudget>,
+        lines: Option<Lines>,
     ) -> Self {
         Self {
             name,
@@ -66,6 +70,7 @@ impl CallSettings {
             asked_for_namespace: AtomicBool::new(false),
             views: Views::default(),
             budget,
+            lines,
         }
     }
 

@@ -321,6 +321,7 @@ fn every_field_of_a_request_is_passed_on() {
         is_selector_unread: false,
         dry_run: true,
         deadline,
+        peer: Some([10, 0, 0, 1].into()),
         wants_patch: false,
     });
     // Destructured, so that a new field cannot be forgotten.
@@ -336,6 +337,7 @@ fn every_field_of_a_request_is_passed_on() {
         dry_run,
         selector,
         deadline: until,
+        peer,
     } = converted;
     assert_eq!(
         (kind.as_str(), name.as_str(), namespace.as_str()),
@@ -347,5 +349,5 @@ fn every_field_of_a_request_is_passed_on() {
     assert_eq!(namespace_annotations, texts("namespace-annotation"));
     assert_eq!((&*selector, dry_run), (&["app".to_owned()][..], true));
     assert!(is_namespace_unread);
-    assert_eq!(until, deadline);
+    assert_eq!((until, peer), (deadline, Some([10, 0, 0, 1].into())));
 }

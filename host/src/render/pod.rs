@@ -67,6 +67,7 @@ pub(crate) fn subject_of(
         is_selector_unread: false,
         dry_run: false,
         deadline: None,
+        peer: None,
         wants_patch: false,
     };
     Subject { pod, request }

@@ -12,7 +12,7 @@ use podloom_controllers::{Events, UnreadNamespaces, namespaces_are_refused};
 use podloom_mutators::{
     Admit, Chain, Engine, EngineOptions, InstanceAllocation, Loader, WatchMode,
 };
-use podloom_turns::Limits;
+use podloom_turns::{Limits, Lines};
 use prometheus_client::registry::Registry;
 use tokio::sync::mpsc::Receiver;
 
@@ -158,6 +158,7 @@ fn engine() -> Result<Arc<Engine>> {
         // Whoever calls the chain has a turn, so no call waits for a permit.
         permits: NonZeroUsize::new(turns().turns),
         instances: InstanceAllocation::Pooled,
+        lines: Some(Lines::default()),
         ..EngineOptions::default()
     };
     Engine::new(&options).context("cannot start the WebAssembly engine")

@@ -11,9 +11,9 @@ use futures::future::{self, BoxFuture};
 use podloom_control_loop::LoopMetrics;
 use podloom_controllers::duties::Object;
 use podloom_controllers::{AdmissionCaches, CleanerValidator, PodMutator};
-use podloom_turns::Limits;
+use podloom_turns::{Limits, Lines};
 use podloom_webhook::{
-    CertificateMetrics, CertificateSlot, ChainTurns, ClusterNamespaces, Hosts, Lines, Namespaces,
+    CertificateMetrics, CertificateSlot, ChainTurns, ClusterNamespaces, Hosts, Namespaces,
     ObjectWebhook, OwnSetup, Owners, PodWebhook, Webhook, WebhookMetrics,
     issue as issue_certificates, router, serve_files, serve_own, server_config,
 };

@@ -4,9 +4,10 @@
 //! caller can invent as many namespaces as it likes, and stays one group. What has no groups uses `()`.
 //!
 //! [`Turns`] is the queue: take a turn, do the work, drop the turn. The rules are in `line.rs`, which is pure. [`Rate`] is for what nobody
-//! waits for, such as lines in the log: what is too much is left out.
+//! waits for: what is too much is left out. [`Lines`] does so with lines in the log.
 
 mod line;
+mod lines;
 mod rate;
 
 use std::fmt;
@@ -18,6 +19,7 @@ use tokio::time::Instant;
 
 use self::line::{Asked, Line};
 
+pub use self::lines::{Cause, Lines};
 pub use self::rate::{Passage, Rate};
 
 /// How much there is to share.

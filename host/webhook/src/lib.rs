@@ -6,7 +6,6 @@
 mod budget;
 mod certificates;
 mod deadline;
-mod lines;
 mod metrics;
 mod mutate;
 mod namespaces;
@@ -21,7 +20,6 @@ pub use certificates::{
     CertificateMetrics, CertificateSlot, HostError, Hosts, OwnSetup, issue, serve_files, serve_own,
     server_config,
 };
-pub use lines::Lines;
 pub use metrics::WebhookMetrics;
 pub use mutate::{Namespaces, PodWebhook};
 pub use namespaces::ClusterNamespaces;

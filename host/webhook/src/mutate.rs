@@ -9,11 +9,11 @@ use podloom_api::names;
 use podloom_controllers::{
     MutatedPod, NamespaceMetadata, PodMutator, PodRejection, PodRequest, RejectedPod, remarks,
 };
+use podloom_turns::{Cause, Lines};
 use serde_json::Value;
 use tokio::time::timeout_at;
 
 use crate::ChainTurns;
-use crate::lines::{About, Lines};
 use crate::metrics::{Outcome, WebhookMetrics};
 use crate::owners::{Kept, Owners};
 use crate::review::{Answer, NAME_BYTES, ObjectKind, Operation, ReviewRequest, Tenant, shorten};
@@ -159,6 +159,7 @@ fn request(
         annotations: texts(metadata.and_then(|metadata| metadata.get("annotations"))),
         labels,
         namespace: review.namespace,
+        peer: review.peer,
         dry_run: review.dry_run == Some(true),
         deadline: Some(deadline),
         wants_patch: true,
@@ -206,6 +207,17 @@ impl Who {
             user: shorten(&review.user_info.username, NAME_BYTES).into_owned(),
         }
     }
+
+    /// What a line is about, and who caused it.
+    fn caused(&self, about: &'static str) -> Cause {
+        let (peer, namespace) = self.tenant.clone();
+        Cause {
+            about,
+            plugin: None,
+            peer,
+            namespace: Some(namespace),
+        }
+    }
 }
 
 fn admitted(mutated: MutatedPod, who: &Who) -> (Answer, Outcome) {
@@ -242,7 +254,7 @@ fn rejection(
     let (_, namespace) = tenant;
     let (answer, outcome) = match rejection {
         PodRejection::Denied(message) => {
-            if lines.may(About::Denied, tenant) {
+            if lines.may(who.caused("pod denied")) {
                 tracing::info!(namespace, name, user, reason, "pod denied");
             }
             (Answer::forbidden(message), Outcome::Denied)
@@ -253,8 +265,8 @@ fn rejection(
         }
         _ if runs.is_empty() => return Err(Unavailable::NoChain(reason)),
         rejection => {
-            if lines.may(About::Failed, tenant) {
-                let what = "pod rejected: a plugin failed";
+            let what = "pod rejected: a plugin failed";
+            if lines.may(who.caused(what)) {
                 tracing::warn!(namespace, name, user, reason, "{what}");
             }
             let message = format!("plugin {}", rejection.message());

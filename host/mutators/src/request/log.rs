@@ -2,7 +2,14 @@
 //!
 //! Plugins run on blocking threads, and a filter may drop the spans around them, so each line carries these fields itself.
 
+use std::net::IpAddr;
+
+use podloom_turns::{Cause, Lines};
+
 use super::{Request, RunMode};
+
+/// The longest names of Kubernetes. Strangers may send longer ones.
+const NAME_BYTES: usize = 253;
 
 /// The pod that a log line is about. Fields that are none are left out of the line; while a plugin is loaded, all are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,6 +20,8 @@ pub(crate) struct PodFields<'r> {
     pub(crate) name: Option<&'r str>,
     /// Set in place of the others while a chain is proved.
     pub(crate) sample_pod: Option<&'static str>,
+    /// Who asks. No line shows it.
+    pub(crate) peer: Option<IpAddr>,
 }
 
 impl<'r> PodFields<'r> {
@@ -27,12 +36,26 @@ impl<'r> PodFields<'r> {
                 namespace: filled(&request.namespace),
                 name: filled(&request.name),
                 sample_pod: None,
+                peer: request.peer,
             },
         }
+    }
+
+    /// Whether a line about the pod may be logged. Nobody else causes those about sample pods, and about the loading of a plugin.
+    pub(crate) fn may_log(&self, lines: Option<&Lines>, plugin: &str, about: &'static str) -> bool {
+        lines.filter(|_| self.kind.is_some()).is_none_or(|lines| {
+            lines.may(Cause {
+                about,
+                plugin: Some(plugin.to_owned()),
+                peer: self.peer,
+                namespace: self.namespace.map(str::to_owned),
+            })
+        })
     }
 }
 
 fn filled(text: &str) -> Option<&str> {
+    let text = text.get(..text.floor_char_boundary(NAME_BYTES))?;
     (!text.is_empty()).then_some(text)
 }
 

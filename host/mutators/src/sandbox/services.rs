@@ -33,26 +33,33 @@ impl Guest {
     pub(super) fn log(&mut self, level: LogLevel, message: &str) {
         let line = self.output.line(message);
         let (plugin, pod) = (self.settings.name.as_str(), self.pod_fields());
+        let may = |about| pod.may_log(self.settings.lines.as_ref(), plugin, about);
         match line {
-            LogLine::Keep(line) => match level {
-                LogLevel::Trace => {
-                    pod_event!(trace, target: LOG_TARGET, pod, plugin, "{line}");
-                    if line.starts_with(DENIAL) {
-                        self.output.denials.push(line);
+            LogLine::Keep(line) => {
+                match level {
+                    LogLevel::Trace => pod_event!(trace, target: LOG_TARGET, pod, plugin, "{line}"),
+                    LogLevel::Debug => pod_event!(debug, target: LOG_TARGET, pod, plugin, "{line}"),
+                    LogLevel::Info if may("info of a plugin") => {
+                        pod_event!(info, target: LOG_TARGET, pod, plugin, "{line}");
                     }
+                    LogLevel::Warn if may("warning of a plugin") => {
+                        pod_event!(warn, target: LOG_TARGET, pod, plugin, "{line}");
+                    }
+                    LogLevel::Error if may("error of a plugin") => {
+                        pod_event!(error, target: LOG_TARGET, pod, plugin, "{line}");
+                    }
+                    LogLevel::Info | LogLevel::Warn | LogLevel::Error => {}
                 }
-                LogLevel::Debug => pod_event!(debug, target: LOG_TARGET, pod, plugin, "{line}"),
-                LogLevel::Info => pod_event!(info, target: LOG_TARGET, pod, plugin, "{line}"),
-                LogLevel::Warn => pod_event!(warn, target: LOG_TARGET, pod, plugin, "{line}"),
-                LogLevel::Error => {
-                    pod_event!(error, target: LOG_TARGET, pod, plugin, "{line}");
-                    self.output.last_error = Some(line);
+                match level {
+                    LogLevel::Trace if line.starts_with(DENIAL) => self.output.denials.push(line),
+                    LogLevel::Error => self.output.last_error = Some(line),
+                    _ => {}
                 }
-            },
-            LogLine::FirstDropped => {
+            }
+            LogLine::FirstDropped if may("a plugin logs too much") => {
                 pod_event!(warn, target: LOG_TARGET, pod, plugin, "further log lines of this call are dropped");
             }
-            LogLine::Dropped => {}
+            LogLine::FirstDropped | LogLine::Dropped => {}
         }
     }
 

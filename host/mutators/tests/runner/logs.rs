@@ -3,11 +3,11 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use podloom_mutators::{Chain, Request};
+use podloom_mutators::{Bundle, Chain, Engine, EngineOptions, Request};
 use serde_json::{Value, json};
 use tracing::Level;
 
-use crate::support::{chain_of, chain_of_components, mutate, pod, request};
+use crate::support::{chain_of, chain_of_components, directory, mutate, plugin, pod, request};
 
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
@@ -79,6 +79,39 @@ fn a_line_of_a_plugin_names_the_plugin_and_the_pod() {
             })]
         );
     }
+}
+
+/// Anybody who posts pods can make plugins write. Who debugs one sees all.
+#[test]
+fn one_peer_causes_few_lines() {
+    let options = EngineOptions {
+        lines: Some(podloom_turns::Lines::default()),
+        ..EngineOptions::default()
+    };
+    let engine = Engine::new(&options).expect("an engine");
+    let plugins = "\n- { name: logs, file: logs.wasm, allow: [/metadata/labels] }\n- { name: trap, file: trap.wasm, failurePolicy: Ignore, allow: [/metadata/labels] }";
+    let files = ["logs", "trap"].map(|name| (format!("{name}.wasm"), plugin(name)));
+    let files = files.each_ref().map(|(name, file)| (&**name, &**file));
+    let bundle = Bundle::read(directory(plugins, &files).path()).expect("a bundle");
+    let chain = Chain::load(&engine, &bundle).expect("a chain");
+    let lines = logged(|| {
+        for number in 0..200 {
+            let request = Request {
+                namespace: format!("invented-{number}"),
+                peer: Some([10, 0, 0, 66].into()),
+                ..request()
+            };
+            chain.mutate(pod(), request).expect("a pod");
+        }
+    });
+    let count = |message: &str| {
+        let such = lines.iter().filter(|line| line["message"] == message);
+        such.count()
+    };
+    for message in ["looking at the pod", "plugin failed and was ignored"] {
+        assert_eq!(count(message), 100, "{message}");
+    }
+    assert_eq!(count("plugin call failed"), 200);
 }
 
 /// The API server has yet to choose it.

@@ -8,13 +8,12 @@ use podloom_controllers::{
     MutatedPod, NamespaceMetadata, Note, PluginOutcome, PluginRun, PodMutator, PodRejection,
     PodRequest, RejectedPod,
 };
-use podloom_turns::Limits;
+use podloom_turns::{Limits, Lines};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
 use super::{CONTAINERS, Namespaces, PodWebhook};
 use crate::ChainTurns;
-use crate::lines::Lines;
 use crate::metrics::{Outcome, WebhookMetrics};
 use crate::review::{Answer, ReviewRequest, Tenant, parse};
 use crate::unavailable::Unavailable;

@@ -13,7 +13,7 @@ use podloom_controllers::{
     AdmissionCaches, BlockingThreads, CleanerSettings, CleanerValidator, MutatedPod,
     NamespaceMetadata, PodMutator, PodRejection, PodRequest, RejectedPod,
 };
-use podloom_turns::Limits;
+use podloom_turns::{Limits, Lines};
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
@@ -21,7 +21,6 @@ use tower::ServiceExt;
 
 use super::{Webhook, router};
 use crate::ChainTurns;
-use crate::lines::Lines;
 use crate::metrics::WebhookMetrics;
 use crate::mutate::{Namespaces, PodWebhook};
 use crate::review::Tenant;

@@ -3,16 +3,20 @@ use std::sync::{Arc, Mutex};
 
 use tracing_subscriber::fmt::MakeWriter;
 
-use super::{About, Lines, OF_ONE_NAMESPACE, OF_ONE_PEER, PERIOD};
-use crate::review::Tenant;
+use super::{Cause, Lines, OF_ONE_NAMESPACE, OF_ONE_PEER, PERIOD};
 
-fn tenant(peer: u8, namespace: &str) -> Tenant {
-    (Some([10, 0, 0, peer].into()), namespace.to_owned())
+fn cause(peer: u8, namespace: &str) -> Cause {
+    Cause {
+        about: "pod denied",
+        plugin: None,
+        peer: Some([10, 0, 0, peer].into()),
+        namespace: Some(namespace.to_owned()),
+    }
 }
 
 /// How many of so many lines are logged.
-fn logged(lines: &Lines, count: usize, tenant: impl Fn(usize) -> Tenant) -> u64 {
-    let may = (0..count).filter(|&number| lines.may(About::Denied, &tenant(number)));
+fn logged(lines: &Lines, count: usize, cause: impl Fn(usize) -> Cause) -> u64 {
+    let may = (0..count).filter(|&number| lines.may(cause(number)));
     u64::try_from(may.count()).expect("few")
 }
 
@@ -55,13 +59,9 @@ async fn log_of(work: impl Future<Output = ()>) -> String {
 async fn a_stranger_writes_few_lines_whatever_namespaces_it_invents_and_the_rest_is_counted() {
     let lines = Lines::default();
     let log = log_of(async {
-        let of_stranger = logged(&lines, 22_000, |number| tenant(66, &number.to_string()));
+        let of_stranger = logged(&lines, 22_000, |number| cause(66, &number.to_string()));
         assert_eq!(of_stranger, OF_ONE_PEER);
-        assert_eq!(
-            logged(&lines, 5, |_| tenant(1, "team-a")),
-            5,
-            "another peer"
-        );
+        assert_eq!(logged(&lines, 5, |_| cause(1, "team-a")), 5, "another peer");
         tokio::time::sleep(PERIOD * 2).await;
     });
     let log = log.await;
@@ -71,7 +71,7 @@ async fn a_stranger_writes_few_lines_whatever_namespaces_it_invents_and_the_rest
         "{log}"
     );
     assert_eq!(
-        logged(&lines, 1, |_| tenant(66, "team-a")),
+        logged(&lines, 1, |_| cause(66, "team-a")),
         1,
         "another period"
     );
@@ -83,7 +83,7 @@ async fn in_a_flood_without_end_each_line_is_logged_or_counted_once() {
     let (lines, mut passed) = (Lines::default(), 0);
     let log = log_of(async {
         for _ in 0..6 {
-            passed += logged(&lines, 1000, |number| tenant(66, &number.to_string()));
+            passed += logged(&lines, 1000, |number| cause(66, &number.to_string()));
             tokio::time::sleep(PERIOD / 2).await;
         }
         tokio::time::sleep(PERIOD * 2).await;
@@ -99,7 +99,7 @@ async fn in_a_flood_without_end_each_line_is_logged_or_counted_once() {
 async fn a_namespace_leaves_lines_to_the_others_of_its_peer() {
     let lines = Lines::default();
     assert_eq!(
-        logged(&lines, 1000, |_| tenant(1, "team-a")),
+        logged(&lines, 1000, |_| cause(1, "team-a")),
         OF_ONE_NAMESPACE
     );
 }

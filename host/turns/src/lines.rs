@@ -1,14 +1,14 @@
-//! Log lines about requests. Anybody who reaches the webhook can cause them, so there are only so many, and then a count.
+//! Log lines about requests, and those of plugins. Anybody who reaches the webhook can cause them, so there are only so many, and then a
+//! count.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use podloom_turns::{Passage, Rate};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use crate::review::Tenant;
+use crate::{Passage, Rate};
 
 const PERIOD: Duration = Duration::from_secs(10);
 /// Lines of one kind in a period because of one peer.
@@ -16,31 +16,20 @@ const OF_ONE_PEER: u64 = 100;
 /// Those about one namespace: a peer speaks for many.
 const OF_ONE_NAMESPACE: u64 = 20;
 
-/// What lines are about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum About {
-    Denied,
-    Failed,
+/// Who caused lines, and what they are about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Cause {
+    /// What they say, in a few words.
+    pub about: &'static str,
+    /// The plugin of which they are.
+    pub plugin: Option<String>,
+    /// Who asked for what they are about; none for the operator itself.
+    pub peer: Option<IpAddr>,
+    /// The namespace that it named.
+    pub namespace: Option<String>,
 }
 
-impl About {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Denied => "pod denied",
-            Self::Failed => "pod rejected: a plugin failed",
-        }
-    }
-}
-
-/// Who caused lines: a peer, and a namespace that it named.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Cause {
-    about: About,
-    peer: Option<IpAddr>,
-    namespace: Option<String>,
-}
-
-/// Decides which lines about requests are logged. Cheap to clone.
+/// Decides which of these lines are logged. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Lines(Arc<Rates>);
 
@@ -61,15 +50,15 @@ impl Default for Lines {
 
 impl Lines {
     /// Whether a line may be logged. Those that may not are counted, and the count is logged.
-    pub(crate) fn may(&self, about: About, (peer, namespace): &Tenant) -> bool {
-        let cause = |namespace| Cause {
-            about,
-            peer: *peer,
-            namespace,
-        };
+    #[must_use]
+    pub fn may(&self, cause: Cause) -> bool {
         // The peer first: it can invent namespaces.
-        self.passes(|rates| &rates.of_peer, cause(None))
-            && self.passes(|rates| &rates.of_namespace, cause(Some(namespace.clone())))
+        let of_peer = Cause {
+            namespace: None,
+            ..cause.clone()
+        };
+        self.passes(|rates| &rates.of_peer, of_peer)
+            && self.passes(|rates| &rates.of_namespace, cause)
     }
 
     fn passes(&self, which: fn(&Rates) -> &Rate<Cause>, cause: Cause) -> bool {
@@ -80,13 +69,15 @@ impl Lines {
                 tokio::time::sleep(rest).await;
                 let Cause {
                     about,
+                    plugin,
                     peer,
                     namespace,
                 } = &cause;
                 tracing::warn!(
                     peer = peer.map(tracing::field::display),
                     namespace,
-                    about = about.as_str(),
+                    plugin,
+                    about,
                     left_out = which(&rates).left_out(&cause, Instant::now().into_std()),
                     "log lines were left out: there were too many of this kind"
                 );
