@@ -28,7 +28,7 @@ pub(crate) use kinds::{DocumentKind, Template, is_cleaner, is_infrastructure, ki
 pub(crate) use named::{NamedTemplate, apply as name_templates};
 pub(crate) use outline::Outlined;
 pub(crate) use source::Depth;
-pub(crate) use untouched::Unknown;
+pub(crate) use untouched::{Unknown, unknown_owner};
 
 use serde_json::Value;
 

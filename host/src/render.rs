@@ -15,7 +15,7 @@ pub(crate) mod typed;
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context;
-use podloom_controllers::Severity;
+use podloom_controllers::{PodMutator, Severity};
 use podloom_mutators::Chain;
 use tokio::runtime::{Builder, Runtime};
 
@@ -158,6 +158,10 @@ fn render_found<'a>(
         default_namespace: namespace,
     };
     let given = documents.get(..given).unwrap_or(documents);
+    if setting.mutator.writes_labels() {
+        let unknown = given.iter().filter_map(manifest::unknown_owner);
+        problems.warnings.extend(unknown);
+    }
     Ok(render_all(given, &refused, &needed, &setting))
 }
 

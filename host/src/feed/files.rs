@@ -137,7 +137,12 @@ fn checked(arguments: &PodArguments) -> Result<Checked, CommandError> {
         let found = manifest::find_each(files, kustomizations, depth, |mut documents| {
             manifest::name_templates(&mut documents, &arguments.pod_templates);
             let found = manifest::check_with(&mut schemas, &documents, Unknown::LeftOut)?;
-            found.warnings.iter().for_each(output::warn);
+            let owners = documents.iter().filter_map(manifest::unknown_owner);
+            found
+                .warnings
+                .into_iter()
+                .chain(owners)
+                .for_each(|it| output::warn(&it));
             let first = all.documents.len();
             all.refused
                 .extend(found.refused.iter().map(|it| first + it));

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::document::Document;
 use super::field::{self, Step};
 use super::findings::Findings;
-use super::kinds::{self, Template};
+use super::kinds::{self, DocumentKind, Template};
 use super::named::NamedTemplate;
 use crate::error::Diagnostic;
 
@@ -105,6 +105,28 @@ pub(super) fn check_others(document: &Document, templates: &[Template], findings
         );
         findings.warnings.push(document.diagnostic(path, message));
     }
+}
+
+/// The warning for a kind whose labels are protected here, and by the webhook only if it is told of the kind. The user can say that the
+/// kind is known.
+pub(crate) fn unknown_owner(document: &Document) -> Option<Diagnostic> {
+    let DocumentKind::Workload(template) = kinds::kind(document) else {
+        return None;
+    };
+    let (kind, name) = (kinds::group_and_kind(document), &document.kind);
+    if document.named.is_some() || template.selector.is_empty() || kinds::is_known(&kind) {
+        return None;
+    }
+    let (group, version) = document.api_version.split_once('/')?;
+    let accepted = option(&kind, &template.path).map(|it| format!("; to accept that, add {it}"));
+    Some(document.diagnostic(
+        &["spec".into(), "selector".into()],
+        format!(
+            "plugins leave the labels of this selector alone here, and in the cluster only if the pods belong to a ReplicaSet or another \
+             kind of Kubernetes, or if the webhook has --pod-owner {name}.{version}.{group}=NAMESPACE/ACCOUNT{}",
+            accepted.unwrap_or_default()
+        ),
+    ))
 }
 
 /// The option that names the pod template at a path of a kind, if there is one; with an empty path, the option that says that the

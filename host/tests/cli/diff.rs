@@ -90,6 +90,32 @@ fn only_a_difference_has_exit_code_4() {
     assert_eq!(diff(one.path(), two.path(), &of[..2]).code, 0);
 }
 
+/// Both commands leave the labels of its selector alone, and the webhook does not.
+#[test]
+fn a_kind_that_the_webhook_does_not_know_is_named_with_the_option_that_tells_it() {
+    let Some(labels) = chain(&label("one")) else {
+        return;
+    };
+    let set = "apiVersion: apps.kruise.io/v1alpha1\nkind: CloneSet\nmetadata: {name: web}\nspec:\n  selector: {matchLabels: {team: a}}\n  \
+        template: {metadata: {labels: {team: a}}, spec: {containers: [{name: a, image: b}]}}\n";
+    let directory = labels.path().to_str().unwrap();
+    let render = ["render", "-f", "-", "--plugins", directory];
+    let diff = ["chain", "diff", "none", directory, "-f", "-"];
+    let words = "--pod-owner CloneSet.v1alpha1.apps.kruise.io=NAMESPACE/ACCOUNT; to accept that, add --pod-template apps.kruise.io/CloneSet=/spec/template\n";
+    for command in [&render[..], &diff] {
+        let ran = podloom_in(&fixtures(), command, set);
+        let warnings = ran.stderr.matches("warning: ").count();
+        assert!(
+            warnings == 1 && ran.stderr.contains(words),
+            "{}",
+            ran.text()
+        );
+        let accepted = ["--pod-template", "apps.kruise.io/CloneSet=/spec/template"];
+        let ran = podloom_in(&fixtures(), &[command, &accepted].concat(), set);
+        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+    }
+}
+
 /// Also: chains write stamps, and no chain writes none.
 #[test]
 fn none_is_no_chain() {

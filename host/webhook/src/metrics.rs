@@ -18,6 +18,7 @@ pub struct WebhookMetrics {
     requests: Family<ByOutcome, Counter>,
     duration: Family<ByEndpoint, Histogram, fn() -> Histogram>,
     wait: Histogram,
+    unknown_owners: Counter,
 }
 
 /// What a request was sent to.
@@ -106,6 +107,7 @@ impl WebhookMetrics {
             requests: Family::default(),
             duration: Family::new_with_constructor(new_histogram),
             wait: new_histogram(),
+            unknown_owners: Counter::default(),
         };
         registry.register(
             "webhook_requests",
@@ -123,6 +125,11 @@ impl WebhookMetrics {
             "How long a pod waited for its turn to pass the chain",
             Unit::Seconds,
             metrics.wait.clone(),
+        );
+        registry.register(
+            "webhook_unknown_owners",
+            "Pods whose controller is of a kind that the webhook does not know",
+            metrics.unknown_owners.clone(),
         );
         metrics
     }
@@ -149,6 +156,10 @@ impl WebhookMetrics {
         self.duration
             .get_or_create(&labels)
             .observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn owner_unknown(&self) {
+        self.unknown_owners.inc();
     }
 
     pub(crate) fn waited(&self, time: Duration) {

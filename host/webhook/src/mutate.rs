@@ -86,6 +86,12 @@ impl PodWebhook {
             false => Kept::unasked(&review.object),
         };
         let arrived = Instant::now();
+        if let Some(owner) = &kept.unknown_kind {
+            metrics.owner_unknown();
+            if self.owners.is_news(owner) {
+                who.has_unknown_owner(owner, &self.lines);
+            }
+        }
         let (peer, of) = who.tenant.clone();
         let turn = self.turns.take(peer, of);
         let Ok(Ok(turn)) = timeout_at(deadline.into(), turn).await else {
@@ -216,6 +222,15 @@ impl Who {
             plugin: None,
             peer,
             namespace: Some(namespace),
+        }
+    }
+
+    fn has_unknown_owner(&self, owner: &str, lines: &Lines) {
+        let what = "a pod has an owner of an unknown kind";
+        if lines.may(self.caused(what)) {
+            let (namespace, name, user) = (&self.tenant.1, &self.name, &self.user);
+            let remedy = "if its controller creates the pods, name the kind with --pod-owner";
+            tracing::warn!(namespace, name, user, owner, remedy, "{what}");
         }
     }
 }

@@ -13,6 +13,7 @@ use kube::{Resource, api::GetParams};
 use podloom_api::SelenosisApi;
 use podloom_controllers::selected_labels;
 use podloom_syntax::names::{dns_label, dns_subdomain};
+use podloom_turns::{Passage, Rate};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::timeout_at;
@@ -24,6 +25,8 @@ use crate::unavailable::Unavailable;
 
 /// How long a question to the API server may take, once it is asked.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// How often the log says that a kind is unknown; a metric counts its pods.
+const SAID: Duration = Duration::from_mins(10);
 /// How many bytes of a name are shown.
 const SHOWN: usize = 48;
 /// The longest UID that is compared. Those of the API server have 36 bytes.
@@ -68,6 +71,8 @@ pub(crate) struct Kept {
     pub(crate) is_unread: bool,
     /// What the author of the pod should know.
     pub(crate) note: Option<String>,
+    /// The kind of the controller, if it is none that is known.
+    pub(crate) unknown_kind: Option<String>,
 }
 
 /// Knows the controllers of pods.
@@ -79,6 +84,8 @@ pub struct Owners {
     unknown: UnknownOwners,
     cache: Cache,
     questions: ChainTurns,
+    /// The unknown kinds that the log named.
+    said: Rate<String>,
 }
 
 /// What a pod says of its controller.
@@ -161,6 +168,7 @@ impl Owners {
             unknown,
             cache: Cache::default(),
             questions,
+            said: Rate::new(1, SAID),
         }
     }
 
@@ -181,7 +189,11 @@ impl Owners {
             return Ok(Kept::default());
         }
         let Some((index, kind)) = self.known(&owner) else {
-            return Ok(self.unknown(review, &owner, "whose kind --pod-owner does not name"));
+            let kind = [owner.api_version, owner.kind].map(|it| shorten(it, SHOWN));
+            return Ok(Kept {
+                unknown_kind: Some(kind.join(" ")),
+                ..self.unknown(review, &owner, "whose kind --pod-owner does not name")
+            });
         };
         if !kind.may_create(&review.user_info, &self.managers) {
             let user = shorten(&review.user_info.username, SHOWN);
@@ -218,6 +230,11 @@ impl Owners {
             }),
             None => Ok(self.unknown(review, &owner, "which does not exist with this UID")),
         }
+    }
+
+    /// Whether the log has not named this unknown kind for a while.
+    pub(crate) fn is_news(&self, kind: &str) -> bool {
+        self.said.pass(&kind.to_owned(), Instant::now()) == Passage::Passed
     }
 
     fn known(&self, owner: &Owner<'_>) -> Option<(usize, &OwnerKind)> {
@@ -296,7 +313,7 @@ impl Kept {
         Self {
             is_unread: owner.is_some(),
             labels: owner.map(|_| all_labels(pod)).unwrap_or_default(),
-            note: None,
+            ..Self::default()
         }
     }
 }

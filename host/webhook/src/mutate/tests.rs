@@ -9,6 +9,7 @@ use podloom_controllers::{
     PodRequest, RejectedPod,
 };
 use podloom_turns::{Limits, Lines};
+use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
@@ -119,6 +120,7 @@ struct Asked {
     answer: Result<(Answer, Outcome), Unavailable>,
     /// What the chain was asked.
     asked: Vec<(Value, PodRequest)>,
+    metrics: String,
 }
 
 async fn ask(
@@ -146,11 +148,18 @@ async fn ask_chain(review: ReviewRequest, chain: Chain) -> Asked {
         turns: turns(),
         lines: Lines::default(),
     };
-    let metrics = WebhookMetrics::register(&mut Registry::default());
+    let mut registry = Registry::default();
+    let recorded = WebhookMetrics::register(&mut registry);
     let deadline = Instant::now() + Duration::from_secs(5);
-    let answer = webhook.answer(review, deadline, &metrics).await;
+    let answer = webhook.answer(review, deadline, &recorded).await;
     let asked = chain.asked.lock().expect("no test panics with it").clone();
-    Asked { answer, asked }
+    let mut metrics = String::new();
+    text::encode(&mut metrics, &registry).expect("text");
+    Asked {
+        answer,
+        asked,
+        metrics,
+    }
 }
 
 const UNCHANGED: Result<(Option<&'static str>, Vec<PluginRun>), RejectedPod> =
@@ -191,7 +200,12 @@ async fn plugins_see_the_pod_as_it_came_and_its_namespace() {
 async fn a_controller_that_anybody_may_have_written_protects_nothing_and_is_noted() {
     let owner = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "1", "controller": true });
     let metadata = json!({ "labels": { "app": "web" }, "ownerReferences": [owner] });
-    let Asked { answer, asked } = ask(review(&json!({}), &metadata), UNCHANGED).await;
+    let Asked {
+        answer,
+        asked,
+        metrics,
+    } = ask(review(&json!({}), &metadata), UNCHANGED).await;
+    assert!(metrics.contains("webhook_unknown_owners_total 1\n"));
     assert!(asked[0].1.selector.is_empty());
     let (answer, _) = answer.expect("an answer");
     let note = "no label of this pod is protected: its controller is ConfigMap a, whose kind --pod-owner does not name";
@@ -236,7 +250,7 @@ async fn only_new_pods_pass_the_chain() {
         ),
     ];
     for (request, metadata) in skipped {
-        let Asked { answer, asked } = ask(review(&request, &metadata), UNCHANGED).await;
+        let Asked { answer, asked, .. } = ask(review(&request, &metadata), UNCHANGED).await;
         assert_eq!(
             answer.expect("it is admitted"),
             (Answer::admitted(), Outcome::Skipped)
@@ -390,7 +404,7 @@ async fn a_pod_whose_namespace_cannot_be_read_gets_no_answer_if_a_plugin_needs_i
     let failed = PluginOutcome::Failed("it needs labels".to_owned());
     let unread = PodRejection::Unread("sidecar: it needs labels".to_owned());
     let rejected = rejected(unread, vec![run(failed, &[])]);
-    let Asked { answer, asked } = ask(review.clone(), Err(rejected)).await;
+    let Asked { answer, asked, .. } = ask(review.clone(), Err(rejected)).await;
     let expected = "unread: sidecar: it needs labels";
     assert!(matches!(answer, Err(Unavailable::Namespace(why)) if why == expected));
     assert!(asked[0].1.is_namespace_unread);
@@ -430,7 +444,7 @@ async fn a_pod_with_more_containers_than_any_node_runs_passes_no_plugin() {
             &json!({}),
         )
     };
-    let Asked { answer, asked } = ask(with(CONTAINERS + 1), UNCHANGED).await;
+    let Asked { answer, asked, .. } = ask(with(CONTAINERS + 1), UNCHANGED).await;
     let (answer, outcome) = answer.expect("an answer");
     let denial = answer.denial.expect("a denial");
     assert_eq!((denial.code, outcome), (422, Outcome::Denied));

@@ -245,6 +245,10 @@ async fn an_owner_that_is_not_what_the_pod_says_protects_nothing_or_all() {
                 .await
                 .expect("an answer");
             assert_eq!(*kept.labels, *labels, "{owner}");
+            let is_named = kept.unknown_kind.is_some();
+            assert_eq!(is_named, why.contains("--pod-owner"), "{owner}");
+            let news = [(); 2].map(|()| owners.is_news("v1 ConfigMap"));
+            assert_eq!(news, [true, false]);
             let note = kept.note.unwrap_or_default();
             assert!(note.starts_with(how_many) && note.ends_with(why), "{note}");
         }
