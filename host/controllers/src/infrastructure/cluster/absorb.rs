@@ -81,6 +81,7 @@ pub(crate) fn missing(world: &mut World, unresolved: Unresolved, at: Timestamp) 
 fn answered(world: &mut World, ask: Ask, answer: Answer, at: Timestamp) {
     match (ask, answer) {
         (Ask::Change(Change::Create), Answer::Created(id)) => {
+            world.known.named = Some(id.clone());
             world.durable.id = Some(id);
             change::accepted(world, Change::Create, at);
         }

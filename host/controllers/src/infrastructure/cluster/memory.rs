@@ -64,6 +64,8 @@ pub(crate) struct Known {
     pub(crate) is_deleting: bool,
     /// Accepted deletions after which the infrastructure was there as before.
     pub(crate) undone: Undone,
+    /// The infrastructure that has the Cluster's name: this process created it or has read the name.
+    pub(crate) named: Option<InfrastructureId>,
     /// Since when IM has said that the infrastructure which was to be deleted does not exist.
     pub(crate) gone_since: Option<Timestamp>,
     /// More than one infrastructure may have the Cluster's name: a search found several, or the process that searched has ended.

@@ -302,10 +302,18 @@ impl World {
         wanted.and_then(InfrastructureId::parse).as_ref() == Some(id)
     }
 
-    /// Whether the name of the infrastructure must be read before anything else is asked about it.
-    pub(crate) fn is_unnamed(&self) -> bool {
+    /// Whether the id is of another Infrastructure Manager, so that the one of now may give it to anything.
+    pub(crate) fn is_moved(&self) -> bool {
         let id = self.durable.id.as_ref();
         self.is_elsewhere() && id.is_some_and(|id| !self.is_adopted(id))
+    }
+
+    /// Whether the name of the infrastructure must be read before anything else is asked about it: whoever may write the status may
+    /// write any id into it.
+    pub(crate) fn is_unnamed(&self) -> bool {
+        let id = self.durable.id.as_ref();
+        let is_known = |id| self.known.named.as_ref() == Some(id) || self.is_adopted(id);
+        self.is_moved() || id.is_some_and(|id| !is_known(id))
     }
 
     /// The name of its infrastructure.

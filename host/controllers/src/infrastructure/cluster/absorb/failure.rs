@@ -20,7 +20,7 @@ pub(super) fn failed(world: &mut World, ask: &Ask, failure: &Failure, at: Timest
         // It says nothing about IM.
         (FailureKind::Limited, _) => limited(world, at),
         (FailureKind::NotFound, Ask::State(_) | Ask::Name(_)) => state::missing(world, at),
-        (FailureKind::NoTemplate, Ask::Name(_)) => state::elsewhere(world, at),
+        (FailureKind::NoTemplate, Ask::Name(_)) => state::nameless(world, at),
         (FailureKind::NotFound, Ask::Change(Change::Delete { .. })) => state::deleted(world, at),
         (FailureKind::NotFound, Ask::Adopt(_)) => not_there(world, failure, at),
         (kind, Ask::Log(_)) => {

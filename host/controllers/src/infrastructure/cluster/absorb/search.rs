@@ -102,6 +102,7 @@ fn own(world: &mut World, id: InfrastructureId) {
         .resolved()
         .map(|backend| backend.im.written_url.clone());
     let durable = &mut world.durable;
+    world.known.named = Some(id.clone());
     durable.id = Some(id);
     durable.provider_url = url;
     if durable.running_on.is_none() {

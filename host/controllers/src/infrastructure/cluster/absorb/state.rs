@@ -10,7 +10,7 @@ use crate::infrastructure::cluster::action::Found;
 use crate::infrastructure::cluster::backoff;
 use crate::infrastructure::cluster::durable::{Operation, micros};
 use crate::infrastructure::cluster::edit::{Edit, edit};
-use crate::infrastructure::cluster::memory::{At, Search};
+use crate::infrastructure::cluster::memory::{At, Search, Trouble};
 use crate::infrastructure::cluster::shortage::Shortage;
 use crate::infrastructure::cluster::world::World;
 use crate::infrastructure::im::{ImState, Reading};
@@ -155,23 +155,44 @@ pub(super) fn left(world: &mut World, found: &Found) {
     }
 }
 
-/// Notes whether what has the Cluster's id at another URL is its infrastructure.
+/// Notes whether what has the Cluster's id is its infrastructure.
 pub(super) fn named(world: &mut World, template: &str, at: Timestamp) {
     world.known.missing_since = None;
     match is_named(template, &world.infrastructure_name()) {
         Some(true) => {
             world.known.gone = None;
+            world.known.named.clone_from(&world.durable.id);
             let backend = world.resolved();
             world.durable.provider_url = backend.map(|backend| backend.im.written_url.clone());
         }
-        _ => elsewhere(world, at),
+        _ if world.is_moved() => elsewhere(world, at),
+        _ => {
+            let message = "the infrastructure with the id in status.clusterId does not have the Cluster's name, so it is left alone; \
+                           remove status.clusterId, and the Cluster's own is looked up, or abandon the infrastructure";
+            lost(world, trouble(reason::ADOPTION_FAILED, message), at);
+        }
+    }
+}
+
+/// IM has no template, so it tells no name. Where the id is from, that proves nothing against it.
+pub(super) fn nameless(world: &mut World, at: Timestamp) {
+    match world.is_moved() {
+        true => elsewhere(world, at),
+        false => {
+            succeeded(world);
+            world.known.named.clone_from(&world.durable.id);
+        }
     }
 }
 
 pub(super) fn elsewhere(world: &mut World, at: Timestamp) {
     let message = "the provider has another URL now, and the Infrastructure Manager there does not have the Cluster's infrastructure; \
                    give the provider its old URL back, or abandon the infrastructure";
-    world.known.gone = Some(trouble(reason::ENDPOINT_CHANGED, message));
+    lost(world, trouble(reason::ENDPOINT_CHANGED, message), at);
+}
+
+fn lost(world: &mut World, why: Trouble, at: Timestamp) {
+    world.known.gone = Some(why);
     world.known.missing_since = Some(at);
     world.known.rest = Some(later(at, backoff::longest(world.poll())));
 }

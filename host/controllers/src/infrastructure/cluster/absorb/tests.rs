@@ -332,6 +332,23 @@ fn an_owner_is_not_added_to_what_is_gone() {
     assert_eq!(world.known.owner, Ownership::Tried);
 }
 
+/// Whoever may write the status may write an id of somebody else into it.
+#[test]
+fn without_the_clusters_name_an_infrastructure_is_left_alone() {
+    let named = |name: &str| {
+        let template = format!("metadata: {{ infra_name: \"{name}\" }}");
+        let reply = Reply::Answer(Answer::Template(template));
+        let deleted = "known: { nothing: true }\ncluster: { metadata: { deletionTimestamp: \"2026-01-01T00:50:00Z\" } }";
+        after(deleted, Ask::Name(id('1')), reply)
+    };
+    let other = named("podloom-another");
+    assert_eq!(other.known.gone.clone().unwrap().reason, "AdoptionFailed");
+    assert!(other.is_unnamed());
+    let own = named(&other.infrastructure_name());
+    assert!(own.known.gone.is_none());
+    assert!(!own.is_unnamed());
+}
+
 /// An id says nothing about whose infrastructure it is: another server may have any.
 #[test]
 fn at_another_url_only_the_name_counts() {

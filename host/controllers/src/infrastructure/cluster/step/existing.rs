@@ -14,7 +14,7 @@ use crate::infrastructure::im::{ImState, InfrastructureId, Reading};
 pub(super) fn step(case: Case<'_>, id: &InfrastructureId) -> Step {
     let Case { world, now, .. } = case;
     // What has the same id at another URL must not get our passwords.
-    if world.known.owner == Ownership::ToAdd && !world.is_unnamed() {
+    if world.known.owner == Ownership::ToAdd && !world.is_moved() {
         return case.ask(Ask::AddOwner(id.clone()));
     }
     let Some(reading) = world.fresh(now).filter(|_| !world.is_unnamed()) else {

@@ -68,7 +68,7 @@ pub(crate) fn step(case: Case<'_>) -> Step {
     }
     match &world.durable.id {
         None => create::search(case),
-        Some(id) if world.known.owner == Ownership::ToAdd && !world.is_unnamed() => {
+        Some(id) if world.known.owner == Ownership::ToAdd && !world.is_moved() => {
             case.ask(Ask::AddOwner(id.clone()))
         }
         Some(id) => delete(case, id),
@@ -81,6 +81,11 @@ pub(crate) fn step(case: Case<'_>) -> Step {
 /// answer, the deletion is sent again instead.
 fn delete(case: Case<'_>, id: &InfrastructureId) -> Step {
     let Case { world, now, .. } = case;
+    if let Some(since) = world.known.gone_since
+        && !world.is_moved()
+    {
+        return confirm(case, id, since);
+    }
     if world.is_unnamed() {
         return existing::read(case, id);
     }
@@ -92,9 +97,6 @@ fn delete(case: Case<'_>, id: &InfrastructureId) -> Step {
     let change = Change::Delete { force };
     if !is_begun || (force && !world.known.is_forced) {
         return case.change(change);
-    }
-    if let Some(since) = world.known.gone_since {
-        return confirm(case, id, since);
     }
     if world.known.is_deleting {
         let Some(reading) = world.fresh(now) else {

@@ -265,6 +265,7 @@ fn world(setting: &Setting, now: Timestamp) -> World {
         ..Learned::default()
     };
     if !setting.known.nothing {
+        known.named.clone_from(&durable.id);
         known.kept = mark.clone().map(|mark| Kept {
             mark,
             version: Some("1".to_owned()),
