@@ -1,7 +1,9 @@
 //! YAML as charts render it: like Helm's own parser where charts depend on it, and with limits.
 
+use std::borrow::Cow;
+
 use serde::de::DeserializeOwned;
-use serde_saphyr::{DuplicateKeyPolicy, Options};
+use serde_saphyr::{DuplicateKeyPolicy, Error, Options};
 
 /// How many documents a manifest may have.
 const DOCUMENTS_MAX: usize = 10_000;
@@ -12,6 +14,9 @@ const VALUES_MAX: usize = 500_000;
 /// How many values the manifest of a hook may have: all of them are kept, which takes far more memory than their text. The API server takes
 /// no object that has many more.
 const HOOK_VALUES_MAX: usize = 50_000;
+
+/// How many texts that look like numbers are found. The manifest is read again for each.
+const QUOTED_MAX: usize = 64;
 
 /// How many values may come from aliases.
 const ALIASED_MAX: usize = 100_000;
@@ -52,13 +57,37 @@ pub(crate) fn hook_documents<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, 
 }
 
 fn read<T: DeserializeOwned>(text: &str, values: usize) -> Result<Vec<T>, ManifestError> {
-    serde_saphyr::from_multiple_with_options(text, options(values)).map_err(|error| {
-        let at = error.location();
-        ManifestError::Syntax {
-            line: at.map_or(0, |at| at.line()),
-            column: at.map_or(0, |at| at.column()),
+    let mut text = Cow::Borrowed(text);
+    let mut quoted = 0;
+    loop {
+        let error = match serde_saphyr::from_multiple_with_options(&text, options(values)) {
+            Ok(documents) => return Ok(documents),
+            Err(error) => error,
+        };
+        match with_quotes(&text, &error).filter(|_| quoted < QUOTED_MAX) {
+            Some(again) => text = Cow::Owned(again),
+            None => {
+                let at = error.location();
+                return Err(ManifestError::Syntax {
+                    line: at.map_or(0, |at| at.line()),
+                    column: at.map_or(0, |at| at.column()),
+                });
+            }
         }
-    })
+        quoted += 1;
+    }
+}
+
+/// The text with quotes around a number that is too large for a float, such as the commit `83e2010`: for Helm and kubectl it is a text.
+fn with_quotes(text: &str, error: &Error) -> Option<String> {
+    let Error::NonFiniteFloat { value, location } = error.without_snippet() else {
+        return None;
+    };
+    // Infinity has no digit.
+    let is_written = value.contains(|it: char| it.is_ascii_digit());
+    let (before, rest) = text.split_at_checked(location.span().byte_offset()?.try_into().ok()?)?;
+    let after = rest.strip_prefix(value.as_str()).filter(|_| is_written)?;
+    Some(format!("{before}'{value}'{after}"))
 }
 
 fn options(values: usize) -> Options {

@@ -44,7 +44,8 @@ fn a_hook_without_a_policy_is_deleted_before_it_is_created() {
 #[test]
 fn the_object_of_a_hook_is_read_as_helm_reads_it() {
     let job = "# Source: shop/templates/job.yaml\napiVersion: batch/v1\nkind: Job\nmetadata:\n  name: migrate\nspec:\n  \
-               suspend: no\n  mode: 0755\n  text: 'no'\n";
+               suspend: no\n  mode: 0755\n  text: 'no'\n  \
+               commit: 83e2010\n  commits: [83e2010, 1e999]\n";
     let read = of(job).object("demo").unwrap();
     assert_eq!(read.object.kind, "Job");
     assert_eq!(read.object.namespace, "demo");
@@ -54,7 +55,10 @@ fn the_object_of_a_hook_is_read_as_helm_reads_it() {
             "apiVersion": "batch/v1",
             "kind": "Job",
             "metadata": { "name": "migrate" },
-            "spec": { "suspend": false, "mode": 493, "text": "no" },
+            "spec": {
+                "suspend": false, "mode": 493, "text": "no",
+                "commit": "83e2010", "commits": ["83e2010", "1e999"],
+            },
         })
     );
 }
