@@ -1,5 +1,6 @@
 //! Evaluating beside other tasks.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -19,7 +20,7 @@ const WAITING: usize = 4096;
 /// Compiles and evaluates conditions on threads of its own, of which there are never more than a fixed number.
 ///
 /// The places are shared fairly among tenants: one has at most as many as it leaves free, and who had long turns waits behind the others.
-/// So expensive conditions of one tenant do not keep another waiting.
+/// So expensive conditions of one tenant do not keep another waiting, and one peer with many tenants does not keep another peer waiting.
 ///
 /// A future that is dropped ends nothing: no thread can be stopped from outside. So the bound is the [`Budget`], which the
 /// evaluation itself keeps, and the place of a dropped future stays taken until its thread has ended. Whoever finds no place
@@ -28,19 +29,18 @@ const WAITING: usize = 4096;
 /// The threads have larger stacks than those of tokio, which `cel` needs for nested conditions.
 #[derive(Clone, Debug)]
 pub struct Evaluator {
-    places: Turns<(), Arc<str>>,
+    places: Turns<Option<IpAddr>, Arc<str>>,
 }
 
+/// Whose conditions they are: who asks, which is none for the program itself, and for which namespace.
+pub type Tenant<'a> = (Option<IpAddr>, &'a str);
+
 impl Evaluator {
-    /// So many evaluations of one tenant run at the same time, at least one, and as many more for all other tenants.
+    /// So many evaluations of one tenant run at the same time, at least one, as many more for all other tenants, and one for another
+    /// peer.
     pub fn new(threads: usize) -> Self {
-        let limits = Limits {
-            turns: threads.max(1).saturating_mul(2),
-            kept: 0,
-            waiting: WAITING,
-        };
         Self {
-            places: Turns::new(limits),
+            places: Turns::new(Limits::for_each(threads.max(1), WAITING)),
         }
     }
 
@@ -50,7 +50,7 @@ impl Evaluator {
     /// As there.
     pub async fn compile_all(
         &self,
-        tenant: &str,
+        tenant: Tenant<'_>,
         conditions: Vec<String>,
         names: Vec<String>,
     ) -> Result<Vec<Program>, Vec<Failure>> {
@@ -73,7 +73,7 @@ impl Evaluator {
     ) -> Evaluation {
         let count = programs.len();
         let work = move || evaluate_here(&programs, &variables, time, budget);
-        let evaluation = self.run(tenant, work).await;
+        let evaluation = self.run((None, tenant), work).await;
         evaluation.unwrap_or_else(|broken| all_failed(count, &broken.to_string()))
     }
 
@@ -86,15 +86,15 @@ impl Evaluator {
         budget: Budget,
     ) -> Option<Timestamp> {
         let work = move || next_true_here(&programs, &variables, now, budget);
-        self.run(tenant, work).await.ok()?
+        self.run((None, tenant), work).await.ok()?
     }
 
     async fn run<T: Send + 'static>(
         &self,
-        tenant: &str,
+        (peer, namespace): Tenant<'_>,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Broken> {
-        let place = self.places.take((), Arc::from(tenant)).await;
+        let place = self.places.take(peer, Arc::from(namespace)).await;
         let place = place.map_err(Broken::Full)?;
         let (done, result) = oneshot::channel();
         let started = stack::start(move || {

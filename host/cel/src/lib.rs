@@ -64,7 +64,7 @@ mod value;
 mod variables;
 
 pub use self::evaluate::{Budget, evaluate_all};
-pub use self::evaluator::Evaluator;
+pub use self::evaluator::{Evaluator, Tenant};
 pub use self::message::LONGEST_MESSAGE;
 pub use self::outcome::{Evaluation, Failure, Outcome, Reason, Remark, Verdict};
 pub use self::program::{CompileError, LONGEST_CONDITION, Program, compile_all};

@@ -63,7 +63,7 @@ async fn conditions_are_compiled_beside_the_runtime() {
     let evaluator = Evaluator::new(1);
     let conditions = ["pods == []", "podz == []"].map(str::to_owned).to_vec();
     let compiled = evaluator
-        .compile_all("a", conditions, vec!["pods".to_owned()])
+        .compile_all((None, "a"), conditions, vec!["pods".to_owned()])
         .await;
     let messages: Vec<String> = compiled
         .expect_err("the second is wrong")
@@ -121,7 +121,7 @@ async fn a_dropped_future_keeps_its_place_until_its_thread_ends() {
     );
     let dropped = tokio::time::timeout(Duration::from_millis(50), running).await;
     assert!(dropped.is_err(), "it cannot have ended");
-    let next = evaluator.run("a", || ());
+    let next = evaluator.run((None, "a"), || ());
     let mut next = std::pin::pin!(next);
     assert!(futures_now(next.as_mut()).is_none(), "the place is taken");
     let next = tokio::time::timeout(Duration::from_secs(30), next).await;
@@ -143,7 +143,7 @@ async fn no_more_run_than_there_are_places() {
                 std::thread::sleep(Duration::from_millis(20));
                 running.fetch_sub(1, Ordering::SeqCst);
             };
-            evaluator.run("a", work).await
+            evaluator.run((None, "a"), work).await
         });
     }
     let results = tasks.join_all().await;
@@ -151,23 +151,28 @@ async fn no_more_run_than_there_are_places() {
     assert_eq!(most.load(Ordering::SeqCst), 2);
 }
 
-/// Whatever one tenant evaluates, there is a place for another, whose work need not wait.
+/// Whatever one tenant evaluates, there is a place for another, whose work need not wait. A peer can invent as many tenants as it likes.
 #[tokio::test]
 async fn one_tenant_does_not_keep_another_waiting() {
-    for threads in [1, 2] {
+    let stranger = Some([10, 0, 0, 66].into());
+    for (threads, peer) in [(1, None), (2, None), (1, stranger), (2, stranger)] {
         let evaluator = Evaluator::new(threads);
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let ended = Arc::new(std::sync::Mutex::new(ended));
         let mut runaways = tokio::task::JoinSet::new();
-        for _ in 0..40 {
+        for number in 0..40 {
             let (evaluator, ended) = (evaluator.clone(), Arc::clone(&ended));
             // They end only when the other tenant is done.
             let work = move || drop(ended.lock().map(|ended| ended.recv()));
-            runaways.spawn(async move { evaluator.run("greedy", work).await });
+            let greedy = match peer {
+                None => "greedy".to_owned(),
+                Some(_) => format!("invented-{number}"),
+            };
+            runaways.spawn(async move { evaluator.run((peer, &greedy), work).await });
         }
         tokio::task::yield_now().await;
         for number in 0..10 {
-            let done = evaluator.run("simple", move || number);
+            let done = evaluator.run((None, "simple"), move || number);
             let done = tokio::time::timeout(Duration::from_secs(60), done).await;
             assert!(
                 matches!(done, Ok(Ok(found)) if found == number),
@@ -182,10 +187,10 @@ async fn one_tenant_does_not_keep_another_waiting() {
 #[tokio::test]
 async fn a_panic_is_an_error_and_frees_its_place() {
     let evaluator = Evaluator::new(1);
-    let broken: Result<(), _> = evaluator.run("a", || panic!("in the middle")).await;
+    let broken: Result<(), _> = evaluator.run((None, "a"), || panic!("in the middle")).await;
     let message = broken.map_err(|broken| broken.to_string());
     assert_eq!(message, Err("an internal error: in the middle".to_owned()));
-    assert!(matches!(evaluator.run("a", || 1).await, Ok(1)));
+    assert!(matches!(evaluator.run((None, "a"), || 1).await, Ok(1)));
 }
 
 #[test]

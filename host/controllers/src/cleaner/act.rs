@@ -129,7 +129,7 @@ impl Hands {
             return Ok(Arc::from([]));
         }
         let compiled = self.evaluator.compile_all(
-            &id.namespace,
+            (None, &id.namespace),
             checked.conditions.clone(),
             checked.variable_names(),
         );

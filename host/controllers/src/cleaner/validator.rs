@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use podloom_api::CleanerSpec;
-use podloom_cel::Evaluator;
+use podloom_cel::{Evaluator, Tenant};
 
 use super::settings::CleanerSettings;
 use super::validate;
@@ -17,7 +17,8 @@ pub struct CleanerValidator {
 }
 
 impl CleanerValidator {
-    /// Returns one that compiles on at most so many threads at the same time for one namespace, and on as many more for others.
+    /// Returns one that compiles on at most so many threads at the same time for one namespace, on as many more for others, and on one for
+    /// another peer.
     #[must_use]
     pub fn new(settings: CleanerSettings, threads: usize) -> Self {
         Self {
@@ -26,33 +27,33 @@ impl CleanerValidator {
         }
     }
 
-    /// Checks a spec; with a stored one, only what is new is refused.
+    /// Checks a spec that a peer sent for a namespace; with a stored one, only what is new is refused.
     ///
     /// Whoever stops waiting stops the work after the condition that is being compiled.
     pub async fn check(
         &self,
         new: &CleanerSpec,
         old: Option<&CleanerSpec>,
-        namespace: &str,
+        tenant: Tenant<'_>,
     ) -> Findings {
-        let findings = self.findings(new, namespace).await;
+        let findings = self.findings(new, tenant).await;
         match old {
             // Most updates have nothing to refuse, and need no comparison.
             Some(old) if !findings.refusals.is_empty() => {
-                validate::since(findings, &self.findings(old, namespace).await)
+                validate::since(findings, &self.findings(old, tenant).await)
             }
             _ => findings,
         }
     }
 
-    async fn findings(&self, spec: &CleanerSpec, namespace: &str) -> Findings {
-        let mut findings = validate::spec(spec, namespace, &self.settings);
+    async fn findings(&self, spec: &CleanerSpec, tenant: Tenant<'_>) -> Findings {
+        let mut findings = validate::spec(spec, tenant.1, &self.settings);
         let names = validate::variable_names(spec);
         for (index, condition) in validate::compilable(spec) {
             // One at a time: each takes below a second, and thirty-two of them may take longer than anybody waits.
             let compiled = self
                 .evaluator
-                .compile_all(namespace, vec![condition.clone()], names.clone())
+                .compile_all(tenant, vec![condition.clone()], names.clone())
                 .await;
             let failures = compiled.err().unwrap_or_default();
             let failures = failures.iter();

@@ -12,7 +12,7 @@ impl ObjectWebhook {
     /// Checks a Cleaner, and compiles its conditions on threads of their own: they may take long.
     pub(super) async fn cleaner(&self, review: ReviewRequest, deadline: Instant) -> Answer {
         let checked = async {
-            let namespace = review.namespace.clone();
+            let (peer, namespace) = (review.peer, review.namespace.clone());
             let read = self.run(review.tenant(), move || {
                 Versions::<CleanerObject>::read(review)
             });
@@ -27,7 +27,10 @@ impl ObjectWebhook {
             if new.metadata.deletion_timestamp.is_some() || old == Some(&new.spec) {
                 return Answer::admitted();
             }
-            let findings = self.cleaners.check(&new.spec, old, &namespace).await;
+            let findings = self
+                .cleaners
+                .check(&new.spec, old, (peer, &namespace))
+                .await;
             answer(versions.judge(findings))
         };
         timeout_at(deadline.into(), checked)
