@@ -27,7 +27,7 @@ pub(in crate::duties) const CLEANER: Row = Row {
     }],
     rights: &[
         Right {
-            verbs: &["get", "list", "watch", "patch", "delete"],
+            verbs: &["list", "watch", "patch", "delete"],
             why: "watches Cleaners, sets their finalizer, and deletes those whose conditions are true",
             ..of_cleaners(None)
         },

@@ -27,7 +27,7 @@ pub(in crate::duties) const INFRASTRUCTURE: Row = Row {
     ],
     rights: &[
         Right {
-            verbs: &["get", "list", "watch", "patch"],
+            verbs: &["list", "watch", "patch"],
             why: "watches Clusters and sets their finalizer",
             ..to(InfrastructureKind::Cluster, None)
         },
