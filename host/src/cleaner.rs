@@ -14,6 +14,7 @@ use self::files::{Checked, Files};
 use self::report::Line;
 use crate::cli::{Against, CleanerCheckArguments};
 use crate::error::{CommandError, Diagnostic, shown};
+use crate::lists;
 use crate::manifest::Step;
 use crate::output;
 use crate::render::typed::diagnostic;
@@ -63,7 +64,7 @@ async fn rehearse<'a>(
 ) -> Result<Vec<Line<'a>>, CommandError> {
     let objects = found.objects(&arguments.namespace);
     let client = match arguments.against {
-        Some(Against::Cluster) => Some(connect().await?),
+        Some(Against::Cluster) => Some(lists::connect().await?.client),
         None => None,
     };
     let stage = match &client {
@@ -96,13 +97,6 @@ async fn rehearse<'a>(
         });
     }
     Ok(lines)
-}
-
-async fn connect() -> Result<Client, CommandError> {
-    let client = Client::try_default().await.context(
-        "found no cluster: there is no readable kubeconfig (KUBECONFIG or ~/.kube/config), and this is not a pod of a cluster",
-    )?;
-    Ok(client)
 }
 
 /// What the cluster has of a Cleaner, or else its file.

@@ -7,6 +7,7 @@
 //! - A deadline for each request, for a server that keeps the socket open but sends nothing. It includes retries after 429, 503 and
 //!   504, and reading the answer. A watch must start within it; after that the controllers limit its silence themselves. The same
 //!   holds for lists that are read object by object, whose readers limit it.
+//! - Proxies, as kubectl finds them ([`podloom_controllers::outbound`]).
 //! - An idle timeout shorter than the deadline. So when a request misses its deadline, all connections that were idle as long are
 //!   closed as well, and the next request opens a new one.
 
@@ -153,10 +154,9 @@ fn scheme(server: &Uri) -> Scheme {
     }
 }
 
-/// Finds the cluster: that of the kubeconfig, else that of our own pod. The proxy on the way there is that of the kubeconfig, or, as
-/// for kubectl, that of the environment.
+/// Finds the cluster: that of the kubeconfig, else that of our own pod. The proxy is that of the kubeconfig, else that of the
+/// environment.
 pub(crate) async fn cluster() -> anyhow::Result<Config> {
-    let proxies = Proxies::from_env()?;
     let mut config = Config::infer().await.context(
         "found no cluster: there is no readable kubeconfig (KUBECONFIG or ~/.kube/config), and this is not a pod of a cluster",
     )?;
@@ -166,13 +166,15 @@ pub(crate) async fn cluster() -> anyhow::Result<Config> {
         let host = server.host().unwrap_or_default();
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let port = server.port_u16().unwrap_or(scheme.port());
-        let proxy = proxies.of(scheme, host, port, None);
+        let proxies = Proxies::from_env();
+        let proxy = proxies.of(scheme, host, port, None)?;
         config.proxy_url = proxy.map(|proxy| proxy.url().clone());
     }
     Ok(config)
 }
 
-/// Whether the kubeconfig's context has a proxy. In what kube makes of it, that of the environment is no different.
+/// Whether the current context of the kubeconfig has `proxy-url`. kube's `Config` does not show it: it also takes a proxy of the
+/// environment, without `NO_PROXY`.
 fn names_proxy() -> bool {
     let found = || {
         let kubeconfig = Kubeconfig::read().ok()?;

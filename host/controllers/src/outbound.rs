@@ -199,6 +199,7 @@ impl Client {
         let (connecting, total) = deadlines(limits, request.total_timeout);
         let vetted = connect::addresses(begun, rules, connecting).await?;
         let way = connect::Way {
+            lookup,
             proxies: self.resolver.proxies(),
             scheme: origin.scheme(),
             target,

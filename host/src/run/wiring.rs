@@ -12,7 +12,7 @@ use podloom_controllers::{
     BlockingThreads, BrowserSetup, Clock, ControllerMetrics, DutySetup, Setup, Timeouts,
 };
 use podloom_mutators::PluginMetrics;
-use podloom_webhook::ChainTurns;
+use podloom_webhook::PeerTurns;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
@@ -84,7 +84,7 @@ pub(super) fn operator(
         arguments,
         client: client()?,
         blocking: BlockingThreads::new(),
-        turns: ChainTurns::new(loading::turns()),
+        turns: PeerTurns::new(loading::turns()),
         clock: clock.clone(),
         metrics: ControllerMetrics::register(ours),
         plugins: PluginMetrics::register(ours),
@@ -258,7 +258,7 @@ fn register_build(registry: &mut Registry) {
     registry.register("build", "Version and architecture of this binary", build);
 }
 
-/// Finds the cluster: that of the kubeconfig, else that of our own pod.
+/// Finds the cluster, and logs its address.
 pub(super) async fn cluster() -> Result<Config> {
     let config = client::cluster().await?;
     tracing::info!(server = %config.cluster_url, "cluster");

@@ -12,7 +12,7 @@ use tokio_rustls::TlsConnector;
 use super::error::{RequestErrorKind, RequestPhase};
 use super::metered::{Metered, Stream};
 use super::policy::{Policy, Rules, Vetted};
-use super::proxy::Proxies;
+use super::proxy::{Proxies, Proxy};
 use super::resolve::{Answering, Resolve};
 use super::tls::{Tls, TlsProblem};
 use super::url::{Host, Origin, Scheme, Url};
@@ -110,6 +110,7 @@ pub(super) async fn addresses(
 /// What decides whether a proxy leads to a target.
 #[derive(Clone, Copy)]
 pub(super) struct Way<'a> {
+    pub(super) lookup: Lookup<'a>,
     pub(super) proxies: Option<&'a Proxies>,
     pub(super) scheme: Scheme,
     pub(super) target: &'a Origin,
@@ -122,19 +123,34 @@ impl Way<'_> {
             Host::Address(address) => address.to_string(),
         };
         let (ip, port) = (Some(address.ip()), address.port());
-        let proxy = self
-            .proxies
-            .and_then(|it| it.of(self.scheme, &host, port, ip));
-        let Some(proxy) = proxy else {
+        let proxy = self.proxies.map(|it| {
+            it.of(self.scheme, &host, port, ip)
+                .map_err(|error| error.to_string())
+        });
+        let Some(proxy) = proxy.transpose()?.flatten() else {
             let connected = TcpStream::connect(address).await;
             return connected.map_err(|error| words(&error));
         };
+        let proxy = self.found(proxy).await?;
         let mut connector = HttpConnector::new();
         connector.enforce_http(false);
         let target = Authority::try_from(address.to_string()).map_err(|error| error.to_string())?;
         let connected = proxy.connect(connector, target).await;
         let stream = connected.map_err(|error| short(&error.to_string()))?;
         Ok(stream.into_inner())
+    }
+
+    /// The proxy at its address. The connector would look up its name on threads without a limit, which plugins need as well.
+    async fn found(self, proxy: &Proxy) -> Result<Proxy, String> {
+        let Some(name) = proxy.name() else {
+            return Ok(proxy.clone());
+        };
+        let Lookup { resolver, tenant } = self.lookup;
+        let found = resolver.begin(name, tenant).await.await;
+        let unknown = |why: &str| format!("the proxy {proxy} is not found: {why}");
+        let found = found.map_err(|error| unknown(&short(&error.to_string())))?;
+        let mut found = found.into_iter().filter_map(|address| proxy.at(address));
+        found.next().ok_or_else(|| unknown("it has no address"))
     }
 }
 

@@ -5,7 +5,8 @@
 
 use std::error::Error;
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -32,8 +33,8 @@ const ANSWER: usize = 16 * 1024;
 /// variable may be in lower case.
 #[derive(Clone, Debug, Default)]
 pub struct Proxies {
-    https: Option<Proxy>,
-    http: Option<Proxy>,
+    https: Option<Result<Proxy, ProxyError>>,
+    http: Option<Result<Proxy, ProxyError>>,
     direct: Vec<Direct>,
 }
 
@@ -59,12 +60,12 @@ pub struct Proxy {
     /// With a port, and without user name and password.
     uri: Uri,
     user: Option<(String, String)>,
-    /// The variable or field that names it.
-    source: &'static str,
+    /// Its URL without user name and password, and the variable or field that names it.
+    shown: Arc<str>,
 }
 
 /// Why a text names no proxy. It may have a password, so it is not repeated.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0} names no proxy that podloom can use: write http://HOST:PORT or socks5://HOST:PORT, with USER:PASSWORD@ before the host if it asks for them"
 )]
@@ -80,51 +81,47 @@ pub struct Unreached {
 
 impl Proxies {
     /// Reads the environment.
-    ///
-    /// # Errors
-    ///
-    /// Names the variable.
-    pub fn from_env() -> Result<Self, ProxyError> {
+    pub fn from_env() -> Self {
         Self::new(|name| std::env::var(name).ok())
     }
 
-    /// Reads these variables.
-    ///
-    /// # Errors
-    ///
-    /// Names the variable.
-    pub fn new(variable: impl Fn(&str) -> Option<String>) -> Result<Self, ProxyError> {
+    /// Reads these variables. What is wrong with one is an error only where its proxy is wanted.
+    pub fn new(variable: impl Fn(&str) -> Option<String>) -> Self {
         let first = |names: [&'static str; 2]| {
             let mut values = names
                 .into_iter()
                 .filter_map(|name| Some((name, variable(name)?)));
             values.find(|(_, value)| !value.is_empty())
         };
-        let proxy = |names| match first(names) {
-            Some((name, value)) => Proxy::new(&value, name).map(Some),
-            None => Ok(None),
-        };
+        let proxy = |names| first(names).map(|(name, value)| Proxy::new(&value, name));
         let direct = first(["NO_PROXY", "no_proxy"]).map(|(_, value)| value);
         let direct = direct.unwrap_or_default();
-        Ok(Self {
-            https: proxy(["HTTPS_PROXY", "https_proxy"])?,
-            http: proxy(["HTTP_PROXY", "http_proxy"])?,
+        Self {
+            https: proxy(["HTTPS_PROXY", "https_proxy"]),
+            http: proxy(["HTTP_PROXY", "http_proxy"]),
             direct: direct.split(',').filter_map(Direct::parse).collect(),
-        })
+        }
     }
 
     /// The proxy on the way to a host, which is without brackets; none to this machine. If its address is known, the ranges of
     /// `NO_PROXY` hold for it, too.
+    ///
+    /// # Errors
+    ///
+    /// The variable names no proxy that can be used.
     pub fn of(
         &self,
         scheme: Scheme,
         host: &str,
         port: u16,
         address: Option<IpAddr>,
-    ) -> Option<&Proxy> {
+    ) -> Result<Option<&Proxy>, ProxyError> {
         let proxy = match scheme {
-            Scheme::Https => self.https.as_ref()?,
-            Scheme::Http => self.http.as_ref()?,
+            Scheme::Https => &self.https,
+            Scheme::Http => &self.http,
+        };
+        let Some(proxy) = proxy else {
+            return Ok(None);
         };
         let host = host.trim_end_matches('.').to_ascii_lowercase();
         let addresses = [host.parse().ok(), address];
@@ -134,7 +131,10 @@ impl Proxies {
             let mut known = addresses.iter().flatten();
             known.any(|address| it.has_address(*address, port)) || it.has_name(&host, port)
         };
-        (!is_local && !self.direct.iter().any(is_direct)).then_some(proxy)
+        match is_local || self.direct.iter().any(is_direct) {
+            true => Ok(None),
+            false => proxy.as_ref().map(Some).map_err(|error| *error),
+        }
     }
 }
 
@@ -233,12 +233,29 @@ impl Proxy {
             (decoded(name), decoded(password))
         });
         let port = authority.port_u16().unwrap_or(port);
-        let plain = format!("{scheme}://{}:{port}", authority.host()).parse();
+        let plain = format!("{scheme}://{}:{port}", authority.host());
         Ok(Self {
-            uri: plain.map_err(|_| wrong())?,
+            uri: plain.parse().map_err(|_| wrong())?,
             user,
-            source,
+            shown: format!("{plain} ({source})").into(),
             given: uri,
+        })
+    }
+
+    /// Its name, if it is not given as an address.
+    pub(super) fn name(&self) -> Option<&str> {
+        let host = self.uri.host()?;
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        bare.parse::<IpAddr>().is_err().then_some(host)
+    }
+
+    /// The proxy at an address of its name.
+    pub(super) fn at(&self, address: IpAddr) -> Option<Self> {
+        let address = SocketAddr::new(address, self.uri.port_u16()?);
+        let uri = format!("{}://{address}", self.uri.scheme_str()?);
+        Some(Self {
+            uri: uri.parse().ok()?,
+            ..self.clone()
         })
     }
 
@@ -372,9 +389,7 @@ fn decoded(text: &str) -> String {
 
 impl fmt::Display for Proxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = self.uri.scheme_str().unwrap_or_default();
-        let authority = self.uri.authority().map_or("", Authority::as_str);
-        write!(f, "{scheme}://{authority} ({})", self.source)
+        f.write_str(&self.shown)
     }
 }
 

@@ -105,10 +105,10 @@ impl Default for SystemResolver {
 }
 
 impl SystemResolver {
-    /// Returns a resolver with the proxies of the environment, which was checked when the process started.
+    /// Returns a resolver with the proxies of the environment.
     pub(crate) fn with_proxies() -> Self {
         Self {
-            proxies: Proxies::from_env().unwrap_or_default(),
+            proxies: Proxies::from_env(),
             ..Self::default()
         }
     }

@@ -8,7 +8,7 @@ fn proxies(variables: &[(&str, &str)]) -> Proxies {
             .find(|(it, _)| *it == name)
             .map(|(_, value)| (*value).to_owned())
     };
-    Proxies::new(variable).unwrap()
+    Proxies::new(variable)
 }
 
 /// The rules are those of golang.org/x/net/http/httpproxy, which kubectl uses.
@@ -43,7 +43,7 @@ fn no_proxy_is_read_as_kubectl_reads_it() {
         ("a.example.", "a.example.", 443, false),
     ] {
         let proxies = proxies(&[("HTTPS_PROXY", "http://proxy:3128"), ("NO_PROXY", no_proxy)]);
-        let found = proxies.of(Scheme::Https, host, port, None);
+        let found = proxies.of(Scheme::Https, host, port, None).unwrap();
         assert_eq!(found.is_none(), is_direct, "{no_proxy:?} {host}:{port}");
     }
 }
@@ -55,6 +55,7 @@ fn ranges_hold_for_the_address_of_a_name() {
         let address = Some(address.parse().unwrap());
         proxies
             .of(Scheme::Https, "im.shop.svc", 443, address)
+            .unwrap()
             .is_none()
     };
     assert!(is_direct("10.96.7.1") && is_direct("127.0.0.1") && is_direct("::ffff:10.96.7.1"));
@@ -67,6 +68,7 @@ fn each_scheme_has_its_variable_and_the_upper_case_one_counts() {
         let proxies = proxies(variables);
         proxies
             .of(scheme, "a.example", 443, None)
+            .unwrap()
             .map(ToString::to_string)
     };
     let upper = [
@@ -125,4 +127,18 @@ fn a_proxy_is_shown_without_its_password() {
         );
         assert!(!error.contains("secret"), "{error}");
     }
+}
+
+/// Platforms set variables for other programs, too.
+#[test]
+fn a_variable_that_names_no_proxy_is_an_error_only_where_a_proxy_is_wanted() {
+    let proxies = proxies(&[
+        ("HTTPS_PROXY", "https://proxy:3129"),
+        ("NO_PROXY", "10.0.0.0/8"),
+    ]);
+    let of = |scheme, host| proxies.of(scheme, host, 443, None).map(|it| it.is_none());
+    assert_eq!(of(Scheme::Https, "10.96.0.1"), Ok(true));
+    assert_eq!(of(Scheme::Http, "a.example"), Ok(true));
+    let error = of(Scheme::Https, "a.example").unwrap_err();
+    assert!(error.to_string().starts_with("HTTPS_PROXY names no proxy"));
 }
