@@ -64,7 +64,8 @@ pub(crate) struct Known {
     pub(crate) is_deleting: bool,
     /// Accepted deletions after which the infrastructure was there as before.
     pub(crate) undone: Undone,
-    /// The infrastructure that has the Cluster's name: this process created it or has read the name.
+    /// The infrastructure that may be asked about: this process created it, found it by its name, read its name, or learned that it has
+    /// no template to read a name from.
     pub(crate) named: Option<InfrastructureId>,
     /// Since when IM has said that the infrastructure which was to be deleted does not exist.
     pub(crate) gone_since: Option<Timestamp>,

@@ -302,7 +302,8 @@ impl World {
         wanted.and_then(InfrastructureId::parse).as_ref() == Some(id)
     }
 
-    /// Whether the id is of another Infrastructure Manager, so that the one of now may give it to anything.
+    /// Whether another Infrastructure Manager than that of now gave the id, so that it may be anything here. Never for an adopted
+    /// infrastructure.
     pub(crate) fn is_moved(&self) -> bool {
         let id = self.durable.id.as_ref();
         self.is_elsewhere() && id.is_some_and(|id| !self.is_adopted(id))

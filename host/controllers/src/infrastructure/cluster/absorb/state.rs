@@ -145,8 +145,8 @@ pub(super) fn left(world: &mut World, found: &Found) {
         world.known.reading = None;
         return;
     }
-    match world.known.may_have_twins {
-        // A search finds the next one, or that there is none.
+    match world.known.may_have_twins || world.is_unnamed() {
+        // A search finds the next one, or the Cluster's own if the id was another's, or that there is none.
         true => {
             world.durable.id = None;
             world.known.search = Search::about(world.durable.last_call_at());
@@ -161,7 +161,10 @@ pub(super) fn named(world: &mut World, template: &str, at: Timestamp) {
     match is_named(template, &world.infrastructure_name()) {
         Some(true) => {
             world.known.gone = None;
-            world.known.named.clone_from(&world.durable.id);
+            if world.known.named != world.durable.id {
+                world.known.reading = None;
+                world.known.named.clone_from(&world.durable.id);
+            }
             let backend = world.resolved();
             world.durable.provider_url = backend.map(|backend| backend.im.written_url.clone());
         }
@@ -174,7 +177,7 @@ pub(super) fn named(world: &mut World, template: &str, at: Timestamp) {
     }
 }
 
-/// IM has no template, so it tells no name. Where the id is from, that proves nothing against it.
+/// IM has no template, so the name cannot be read. At the same URL the id is trusted; at another one it is not.
 pub(super) fn nameless(world: &mut World, at: Timestamp) {
     match world.is_moved() {
         true => elsewhere(world, at),
@@ -192,6 +195,8 @@ pub(super) fn elsewhere(world: &mut World, at: Timestamp) {
 }
 
 fn lost(world: &mut World, why: Trouble, at: Timestamp) {
+    // It may be of another id.
+    world.known.reading = None;
     world.known.gone = Some(why);
     world.known.missing_since = Some(at);
     world.known.rest = Some(later(at, backoff::longest(world.poll())));

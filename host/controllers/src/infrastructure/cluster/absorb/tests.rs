@@ -347,6 +347,15 @@ fn without_the_clusters_name_an_infrastructure_is_left_alone() {
     let own = named(&other.infrastructure_name());
     assert!(own.known.gone.is_none());
     assert!(!own.is_unnamed());
+    // What was read of the id before is not of this one, or its kubeconfig would be fetched.
+    let template = "metadata: { infra_name: podloom-another }".to_owned();
+    let reply = Reply::Answer(Answer::Template(template));
+    let forged = after(
+        "known: { reading: { state: configured } }",
+        Ask::Name(id('1')),
+        reply,
+    );
+    assert!(forged.known.reading.is_none());
 }
 
 /// An id says nothing about whose infrastructure it is: another server may have any.

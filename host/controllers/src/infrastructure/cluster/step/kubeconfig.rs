@@ -47,7 +47,7 @@ fn store(case: Case<'_>) -> Step {
         .fresh(now)
         .is_some_and(|it| it.state == ImState::Configured);
     match &world.durable.id {
-        Some(id) if is_configured && world.resolved().is_some() => {
+        Some(id) if is_configured && !world.is_unnamed() && world.resolved().is_some() => {
             case.ask(Ask::Outputs(id.clone()))
         }
         _ => Step::Rest,
