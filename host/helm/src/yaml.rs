@@ -17,6 +17,8 @@ const HOOK_VALUES_MAX: usize = 50_000;
 
 /// How many texts that look like numbers are found. The manifest is read again for each.
 const QUOTED_MAX: usize = 64;
+/// How many bytes are read again at most, all times together.
+const REREAD_MAX: usize = 4 << 20;
 
 /// How many values may come from aliases.
 const ALIASED_MAX: usize = 100_000;
@@ -64,7 +66,8 @@ fn read<T: DeserializeOwned>(text: &str, values: usize) -> Result<Vec<T>, Manife
             Ok(documents) => return Ok(documents),
             Err(error) => error,
         };
-        match with_quotes(&text, &error).filter(|_| quoted < QUOTED_MAX) {
+        let may_again = quoted < QUOTED_MAX && text.len().saturating_mul(quoted + 1) <= REREAD_MAX;
+        match may_again.then(|| with_quotes(&text, &error)).flatten() {
             Some(again) => text = Cow::Owned(again),
             None => {
                 let at = error.location();
