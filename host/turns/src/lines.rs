@@ -57,11 +57,18 @@ impl Lines {
             namespace: None,
             ..cause.clone()
         };
-        self.passes(|rates| &rates.of_peer, of_peer)
-            && self.passes(|rates| &rates.of_namespace, cause)
+        let now = Instant::now().into_std();
+        if self.0.of_peer.is_used_up(&of_peer, now) {
+            return self.passes(|rates| &rates.of_peer, of_peer) == Passage::Passed;
+        }
+        // Only what its namespace lets pass counts for a peer, or one namespace could use up the lines of all others. If too many
+        // namespaces are remembered, the limit of the peer is what holds.
+        let of_namespace = self.passes(|rates| &rates.of_namespace, cause);
+        matches!(of_namespace, Passage::Passed | Passage::NoRoom)
+            && self.passes(|rates| &rates.of_peer, of_peer) == Passage::Passed
     }
 
-    fn passes(&self, which: fn(&Rates) -> &Rate<Cause>, cause: Cause) -> bool {
+    fn passes(&self, which: fn(&Rates) -> &Rate<Cause>, cause: Cause) -> Passage {
         let passage = which(&self.0).pass(&cause, Instant::now().into_std());
         if let (Passage::FirstLeftOut(rest), Ok(runtime)) = (passage, Handle::try_current()) {
             let rates = Arc::clone(&self.0);
@@ -83,7 +90,7 @@ impl Lines {
                 );
             });
         }
-        passage == Passage::Passed
+        passage
     }
 }
 

@@ -35,6 +35,8 @@ pub enum Passage {
     FirstLeftOut(Duration),
     /// It is left out.
     LeftOut,
+    /// Too many other keys are remembered, so nobody counts it.
+    NoRoom,
 }
 
 impl<K: Key> Rate<K> {
@@ -58,7 +60,7 @@ impl<K: Key> Rate<K> {
                 keys.retain(|_, period| !is_over(period));
             }
             if keys.len() >= KEYS {
-                return Passage::LeftOut;
+                return Passage::NoRoom;
             }
         }
         let new = Period {
@@ -81,6 +83,16 @@ impl<K: Key> Rate<K> {
             }
             Some(_) => Passage::LeftOut,
         }
+    }
+
+    /// Whether the next one of a key would be left out.
+    pub fn is_used_up(&self, key: &K, now: Instant) -> bool {
+        let keys = self.keys();
+        let period = keys.get(key);
+        period.is_some_and(|period| {
+            let is_over = now.saturating_duration_since(period.began) >= self.period;
+            !is_over && period.count >= self.most
+        })
     }
 
     /// Returns how many of a key were left out in periods that are over, since this was asked last. A period that has begun meanwhile
@@ -144,7 +156,7 @@ mod tests {
         for key in 0..KEYS {
             assert_eq!(rate.pass(&key, now), Passage::Passed);
         }
-        assert_eq!(rate.pass(&KEYS, now), Passage::LeftOut);
+        assert_eq!(rate.pass(&KEYS, now), Passage::NoRoom);
         assert_eq!(rate.pass(&KEYS, now + PERIOD), Passage::Passed);
         assert_eq!(rate.keys().len(), 1);
     }

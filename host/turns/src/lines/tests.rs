@@ -102,4 +102,8 @@ async fn a_namespace_leaves_lines_to_the_others_of_its_peer() {
         logged(&lines, 1000, |_| cause(1, "team-a")),
         OF_ONE_NAMESPACE
     );
+    assert_eq!(
+        logged(&lines, 1000, |number| cause(1, &number.to_string())),
+        OF_ONE_PEER - OF_ONE_NAMESPACE
+    );
 }
