@@ -4,7 +4,8 @@ use std::process::{Command, Output};
 
 use podloom_tests::webhook::{Policy, Route, STAMP, Webhook, address};
 use podloom_tests::{
-    AuditedRequest, Bundle, Cluster, Operator, Scene, binary, blackbox_on, eventually,
+    AuditedRequest, Bundle, Cluster, MountedBundle, Operator, Scene, binary, blackbox_on,
+    eventually,
 };
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
@@ -322,13 +323,17 @@ fn without_the_right_to_read_owners_pods_wait_unless_no_plugin_writes_labels() {
             let set = |name: &str| {
                 workload(&scene, name, ("apps/v1", "ReplicaSet", WORKLOADS[1].2)).to_string()
             };
-            let bundle = Bundle::of(
+            let bundle = MountedBundle::of(
                 "[{ name: hardening, file: hardening.wasm.gz, allow: [/spec/securityContext], config: { mode: mutate, profile: baseline } }]",
             );
             let operator = webhook.operator(bundle.path(), &[]).await;
             scene.cluster.apply_text(&set("own"));
             assert_eq!(in_cluster(&scene, "own").await, LABELS);
             assert_eq!(reads_of_owners(&scene, &webhook).len(), 0);
+            // One that serves stays, whatever chain comes.
+            readiness(&operator, 200, "[+]webhook/rights ok").await;
+            bundle.update(CHAIN);
+            readiness(&operator, 200, "this replica never had the right").await;
             drop(operator);
 
             let bundle = Bundle::of(CHAIN);

@@ -54,13 +54,14 @@ pub struct PodRequest {
     pub is_namespace_unread: bool,
     /// Keys of the labels that the workload's selector matches: no plugin may change them.
     pub selector: Arc<[String]>,
-    /// Whether nobody asked for the selector, since the chain of then wrote no labels: one that does has no answer for this pod.
+    /// Whether the selector was not read, since the chain wrote no labels at the time. A chain that writes labels then rejects the pod
+    /// as overdue.
     pub is_selector_unread: bool,
     /// Whether this is a dry run: the pod will not be created.
     pub dry_run: bool,
     /// When the caller stops waiting: a plugin that is still running then has failed. None: only the plugins' own timeouts count.
     pub deadline: Option<Instant>,
-    /// Who asks; none for the operator itself. Plugins do not see it: so much of the log is for one peer.
+    /// Who asks; none for the operator itself. Only for the limit on log lines: plugins do not see it.
     pub peer: Option<IpAddr>,
     /// Whether to make the patch, which costs as much time as the writes themselves.
     pub wants_patch: bool,
@@ -275,8 +276,8 @@ pub enum PodRejection {
     Denied(String),
     /// A plugin failed, or no chain is loaded; the next attempt may succeed.
     Broken(String),
-    /// The deadline of the request passed before the chain had finished, or another chain needs to know more of it; the next attempt may
-    /// succeed.
+    /// The deadline passed before the chain had finished, or a chain that writes labels was loaded after the pod's owner was not read;
+    /// the next attempt may succeed.
     Overdue(String),
     /// A plugin needs labels or annotations of the namespace, which are not known; the next attempt may succeed.
     Unread(String),

@@ -39,7 +39,7 @@ pub struct Request {
     pub selector: Arc<[String]>,
     /// A plugin that has not returned by then fails: nobody waits for the pod any longer.
     pub deadline: Option<Instant>,
-    /// Who asks, as far as so much of the log is for one peer; plugins do not see it.
+    /// Who asks. Only for the limit on log lines: plugins do not see it.
     pub peer: Option<IpAddr>,
 }
 

@@ -63,12 +63,12 @@ pub(crate) struct RenderArguments {
     #[arg(long, conflicts_with = "diff")]
     pub(crate) no_expand: bool,
 
-    /// Treat warnings as errors: print no object if there are any, also those of plugins.
+    /// Treat warnings as errors, also those of plugins: print no object if there are any.
     #[arg(long)]
     pub(crate) strict: bool,
 
-    /// Show on standard error what each plugin changed in each pod, and its notes. With -o json, this is one JSON object, which has
-    /// the warnings and errors too.
+    /// Show on standard error what each plugin changed in each pod, with all of its notes. Without it, a note is shown once for all pods
+    /// that have it. With -o json, this is one JSON object, which has the warnings and errors too.
     #[arg(short, long)]
     pub(crate) explain: bool,
 

@@ -63,8 +63,9 @@ pub(crate) struct WebhookArguments {
     #[arg(long = "pod-owner", value_name = "KIND.VERSION.GROUP=NS/NAME", env = "PODLOOM_POD_OWNER", value_delimiter = ',', value_parser = pod_owner)]
     pub(crate) pod_owners: Vec<OwnerKind>,
 
-    /// The user as which kube-controller-manager creates pods, where it is neither system:kube-controller-manager nor an account of
-    /// kube-system for each controller; repeat the option for several. Its word on what controls a pod counts.
+    /// The user as which kube-controller-manager creates pods, if it is neither system:kube-controller-manager nor one ServiceAccount
+    /// in kube-system for each controller; repeat the option for several. Labels of the pods that it creates are protected as usual, so
+    /// name nobody else.
     #[arg(long = "controller-user", value_name = "USER", env = "PODLOOM_CONTROLLER_USER", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     pub(crate) controller_users: Vec<String>,
 

@@ -4,7 +4,7 @@
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use podloom_controllers::{MutatedPod, PodMutator, PodRejection, PodRequest, RejectedPod};
-use podloom_webhook::ChainTurns;
+use podloom_webhook::PeerTurns;
 use serde_json::Value;
 
 use super::ChainMutator;
@@ -12,7 +12,7 @@ use super::ChainMutator;
 /// Passes pods through the active chain, each in its turn.
 pub(crate) struct InTurns {
     pub(crate) chain: ChainMutator,
-    pub(crate) turns: ChainTurns,
+    pub(crate) turns: PeerTurns,
 }
 
 impl PodMutator for InTurns {

@@ -35,7 +35,7 @@ pub(super) fn of(outcomes: &[Settled<'_>], severity: Severity, namespace: &str) 
     let left_out = found.len().saturating_sub(SHOWN);
     let mut messages: Vec<Diagnostic> = found.into_iter().take(SHOWN).map(shared).collect();
     if left_out > 0 {
-        let more = format!("{left_out} more remarks of plugins: --explain shows all");
+        let more = format!("{left_out} more remarks of plugins; --explain shows all");
         messages.push(Diagnostic::new(more));
     }
     messages

@@ -1,6 +1,7 @@
 //! The checks behind /readyz and /healthz.
 
 use std::fmt::Write;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ pub(super) struct Check {
 pub(super) fn checks(state: &OperatorState) -> Vec<Check> {
     let mut checks = of_process(state, state.needs_chain());
     checks.extend(state.duties.iter().flat_map(|duty| of_duty(state, duty)));
+    remember(&checks, state.duties.iter().map(Arc::as_ref));
     checks
 }
 
@@ -31,7 +33,15 @@ pub(super) fn checks(state: &OperatorState) -> Vec<Check> {
 pub(super) fn checks_of(state: &OperatorState, duty: &DutyState) -> Vec<Check> {
     let mut checks = of_process(state, duty.row.chain == Chain::Needed);
     checks.extend(of_duty(state, duty));
+    remember(&checks, [duty].into_iter());
     checks
+}
+
+/// Remembers which duties were ready. From then on they get requests, and all of them would miss a replica that says it is not.
+fn remember<'a>(checks: &[Check], duties: impl Iterator<Item = &'a DutyState>) {
+    if is_ready(checks) {
+        duties.for_each(|duty| duty.was_ready.store(true, Ordering::Relaxed));
+    }
 }
 
 fn of_process(state: &OperatorState, needs_chain: bool) -> Vec<Check> {
@@ -139,19 +149,28 @@ fn chain(state: &OperatorState) -> Result<String, String> {
     }
 }
 
-/// What the rights of the webhooks are like. They are served whatever is missing, but a replica that never had the rights for labels
-/// would only refuse the pods of workloads, so no rollout goes on with it.
+/// What helps if rights are missing.
+pub(super) const APPLY_ROLES: &str = "apply the roles that `podloom rbac` prints";
+
+/// What the rights of the webhooks are like. They are served whatever is missing. But a new replica that never had the rights for labels
+/// would only refuse the pods of workloads, so no rollout goes on with it. One that was ready stays so: a chain that is loaded later must
+/// not take all replicas away.
 fn webhook_rights(state: &OperatorState, duty: &DutyState) -> Result<String, String> {
     let rights = cluster(&duty.access.borrow(), &duty.lacks.borrow());
     let rights = rights.unwrap_or_else(|reason| reason);
     let serving = state.slot.serving();
     let writes_labels = serving.chain.as_ref().is_some_and(|it| it.writes_labels());
-    if writes_labels && !duty.may_write_labels.load(Ordering::Relaxed) {
-        return Err(format!(
-            "{rights}. The chain may write labels, so the webhooks need the rights for it once: apply the roles that `podloom rbac` prints"
-        ));
+    let is_short = writes_labels && !duty.had_label_rights.load(Ordering::Relaxed);
+    if !is_short {
+        return Ok(rights);
     }
-    Ok(rights)
+    let reason = format!(
+        "the chain may write labels, and this replica never had the right to read owners of pods: {APPLY_ROLES}; {rights}"
+    );
+    match duty.was_ready.load(Ordering::Relaxed) {
+        true => Ok(reason),
+        false => Err(reason),
+    }
 }
 
 fn cluster(access: &Access, lacks: &[Lack]) -> Result<String, String> {

@@ -6,7 +6,7 @@ use kube::Client;
 use podloom_control_loop::LoopMetrics;
 use podloom_controllers::{BlockingThreads, Clock, ControllerMetrics};
 use podloom_mutators::PluginMetrics;
-use podloom_webhook::ChainTurns;
+use podloom_webhook::PeerTurns;
 
 use crate::cli::RunArguments;
 
@@ -17,7 +17,7 @@ pub(super) struct Parts<'a> {
     /// One for the whole process, however many duties there are and however often they start.
     pub(super) blocking: BlockingThreads,
     /// The turns to pass the chain, for whoever calls it.
-    pub(super) turns: ChainTurns,
+    pub(super) turns: PeerTurns,
     pub(super) clock: Clock,
     pub(super) metrics: ControllerMetrics,
     pub(super) plugins: PluginMetrics,

@@ -47,8 +47,10 @@ pub(crate) struct DutyState {
     pub(super) lacks: watch::Sender<Vec<Lack>>,
     /// The metric: how many these are.
     pub(super) lacking: Gauge,
-    /// Whether none of the rights for labels was missing once. That one is missing later changes nothing of it.
-    pub(super) may_write_labels: AtomicBool,
+    /// Whether at some moment none of the rights was missing that a chain needs which writes labels. It never becomes false again.
+    pub(super) had_label_rights: AtomicBool,
+    /// Whether a check of readiness passed at some moment.
+    pub(super) was_ready: AtomicBool,
     /// Whether this replica works.
     pub(super) role: watch::Sender<Role>,
     /// The last renewal of its Lease; none while another replica holds it.
@@ -68,7 +70,7 @@ pub(crate) struct Lack {
     pub(super) reason: String,
     /// What that costs.
     pub(super) without: &'static str,
-    /// Whether it is missing only if a plugin may write labels.
+    /// Whether it only matters while a plugin may write labels.
     pub(super) is_for_labels: bool,
 }
 
@@ -155,7 +157,8 @@ impl DutyState {
             access: watch::Sender::new(Access::Unknown),
             lacks: watch::Sender::default(),
             lacking: Gauge::default(),
-            may_write_labels: AtomicBool::default(),
+            had_label_rights: AtomicBool::default(),
+            was_ready: AtomicBool::default(),
             role: watch::Sender::new(Role::Undecided),
             renewed: watch::Sender::new(None),
             leader,

@@ -13,9 +13,9 @@ use podloom_controllers::duties::Object;
 use podloom_controllers::{AdmissionCaches, CleanerValidator, PodMutator};
 use podloom_turns::{Limits, Lines};
 use podloom_webhook::{
-    CertificateMetrics, CertificateSlot, ChainTurns, ClusterNamespaces, Hosts, Namespaces,
-    ObjectWebhook, OwnSetup, Owners, PodWebhook, Webhook, WebhookMetrics,
-    issue as issue_certificates, router, serve_files, serve_own, server_config,
+    CertificateMetrics, CertificateSlot, ClusterNamespaces, Hosts, Namespaces, ObjectWebhook,
+    OwnSetup, Owners, PeerTurns, PodWebhook, Webhook, WebhookMetrics, issue as issue_certificates,
+    router, serve_files, serve_own, server_config,
 };
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
@@ -195,7 +195,7 @@ pub(super) fn task(
         parts.arguments.unread_namespaces(),
         &parts.metrics,
     );
-    let questions = ChainTurns::new(QUESTIONS);
+    let questions = PeerTurns::new(QUESTIONS);
     let namespaces = ClusterNamespaces::new(&parts.client, caches.clone(), questions.clone());
     let namespaces: Arc<dyn Namespaces> = Arc::new(namespaces);
     let trusted = arguments.trusted.iter();
@@ -213,8 +213,8 @@ pub(super) fn task(
             namespaces,
             caches,
             blocking: parts.blocking.clone(),
-            checks: ChainTurns::new(CHECKS),
-            tries: ChainTurns::new(TRIES),
+            checks: PeerTurns::new(CHECKS),
+            tries: PeerTurns::new(TRIES),
             turns: parts.turns.clone(),
             cleaners: CleanerValidator::new(
                 cleaner::settings(&parts.arguments.cleaner),
@@ -237,7 +237,7 @@ pub(super) fn task(
     }))
 }
 
-fn owners(parts: &Parts<'_>, questions: ChainTurns) -> Owners {
+fn owners(parts: &Parts<'_>, questions: PeerTurns) -> Owners {
     let arguments = &parts.arguments.webhook;
     Owners::new(
         parts.client.clone(),

@@ -111,6 +111,14 @@ impl Share {
         self.bytes + bytes > OF_ONE_REVIEW
     }
 
+    /// Whether so much more is more than one review may take, together with the other reviews of its tenant.
+    pub(crate) fn is_tenants(&self, bytes: usize) -> bool {
+        let taken = self.budget.taken();
+        let tenant = self.tenant.as_ref();
+        let of_tenant = tenant.and_then(|tenant| taken.by_tenant.get(tenant));
+        of_tenant.is_some_and(|of_tenant| of_tenant + bytes > OF_ONE_REVIEW)
+    }
+
     /// Takes what a part of the body takes that has arrived. A peer pays for what it sends, not for what it announces.
     pub(crate) fn arrived(&mut self, bytes: usize) -> bool {
         self.grow(bytes * ARRIVING)

@@ -27,5 +27,5 @@ pub use owners::{OwnerKind, Owners, UnknownOwners};
 pub use server::{Webhook, network, router};
 pub use validate::ObjectWebhook;
 
-/// Turns, such as those to pass the chain: of each peer, which is none for the operator itself, and of each namespace that it speaks for.
-pub type ChainTurns = podloom_turns::Turns<Option<std::net::IpAddr>, String>;
+/// Turns that are shared by peer (none for the operator itself), and for each peer by the namespace that it speaks for.
+pub type PeerTurns = podloom_turns::Turns<Option<std::net::IpAddr>, String>;

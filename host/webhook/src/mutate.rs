@@ -13,7 +13,7 @@ use podloom_turns::{Cause, Lines};
 use serde_json::Value;
 use tokio::time::timeout_at;
 
-use crate::ChainTurns;
+use crate::PeerTurns;
 use crate::metrics::{Outcome, WebhookMetrics};
 use crate::owners::{Kept, Owners};
 use crate::review::{Answer, NAME_BYTES, ObjectKind, Operation, ReviewRequest, Tenant, shorten};
@@ -55,7 +55,7 @@ pub struct PodWebhook {
     /// Accounts whose pods pass unchanged if they carry the stamp of this very chain, as `system:serviceaccount:NS:NAME`.
     pub trusted: Vec<String>,
     /// The turns to pass the chain, which all that use the chain share.
-    pub turns: ChainTurns,
+    pub turns: PeerTurns,
     /// Decides which lines about pods are logged.
     pub lines: Lines,
 }
@@ -68,7 +68,8 @@ impl PodWebhook {
         deadline: Instant,
         metrics: &WebhookMetrics,
     ) -> Result<(Answer, Outcome), Unavailable> {
-        if !is_new_pod(&review) || is_mirror(&review) || self.is_done(&review) {
+        let is_new = is_new_pod(&review.kind, review.operation, &review.sub_resource);
+        if !is_new || is_mirror(&review) || self.is_done(&review) {
             return Ok((Answer::admitted(), Outcome::Skipped));
         }
         let containers = containers(&review.object);
@@ -86,11 +87,9 @@ impl PodWebhook {
             false => Kept::unasked(&review.object),
         };
         let arrived = Instant::now();
-        if let Some(owner) = &kept.unknown_kind {
+        if let Some(kind) = &kept.unknown_kind {
             metrics.owner_unknown();
-            if self.owners.is_news(owner) {
-                who.has_unknown_owner(owner, &self.lines);
-            }
+            who.log_unknown_kind(kind, &self.owners, &self.lines);
         }
         let (peer, of) = who.tenant.clone();
         let turn = self.turns.take(peer, of);
@@ -121,12 +120,9 @@ impl PodWebhook {
 }
 
 /// Ephemeral containers and other subresources never pass the chain, nor do updates: hardly anything of a pod can still change then.
-pub(crate) fn is_new_pod<O>(review: &ReviewRequest<O>) -> bool {
-    let ObjectKind { group, kind, .. } = &review.kind;
-    review.operation == Operation::Create
-        && review.sub_resource.is_empty()
-        && group.is_empty()
-        && kind == "Pod"
+pub(crate) fn is_new_pod(kind: &ObjectKind, operation: Operation, sub_resource: &str) -> bool {
+    let ObjectKind { group, kind, .. } = kind;
+    operation == Operation::Create && sub_resource.is_empty() && group.is_empty() && kind == "Pod"
 }
 
 /// How many containers a pod has, of all kinds.
@@ -225,12 +221,12 @@ impl Who {
         }
     }
 
-    fn has_unknown_owner(&self, owner: &str, lines: &Lines) {
+    fn log_unknown_kind(&self, kind: &str, owners: &Owners, lines: &Lines) {
         let what = "a pod has an owner of an unknown kind";
-        if lines.may(self.caused(what)) {
+        if lines.may(self.caused(what)) && owners.may_name(kind) {
             let (namespace, name, user) = (&self.tenant.1, &self.name, &self.user);
             let remedy = "if its controller creates the pods, name the kind with --pod-owner";
-            tracing::warn!(namespace, name, user, owner, remedy, "{what}");
+            tracing::warn!(namespace, name, user, owner_kind = kind, remedy, "{what}");
         }
     }
 }

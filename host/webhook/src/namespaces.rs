@@ -12,7 +12,7 @@ use kube::{Api, Client};
 use podloom_controllers::{AdmissionCaches, NamespaceMetadata};
 use tokio::time::timeout_at;
 
-use crate::ChainTurns;
+use crate::PeerTurns;
 use crate::mutate::Namespaces;
 use crate::review::Tenant;
 
@@ -29,12 +29,12 @@ pub struct ClusterNamespaces {
     api: Api<Namespace>,
     /// Namespaces may not be read: no question is asked before.
     quiet_until: Mutex<Option<Instant>>,
-    questions: ChainTurns,
+    questions: PeerTurns,
 }
 
 impl ClusterNamespaces {
     /// Answers from these caches, and asks the API server about namespaces that they do not have, in these turns.
-    pub fn new(client: &Client, caches: AdmissionCaches, questions: ChainTurns) -> Self {
+    pub fn new(client: &Client, caches: AdmissionCaches, questions: PeerTurns) -> Self {
         Self {
             caches,
             api: Api::all(client.clone()),
@@ -132,7 +132,7 @@ mod tests {
     use tower::service_fn;
 
     use super::{ClusterNamespaces, Namespaces};
-    use crate::ChainTurns;
+    use crate::PeerTurns;
 
     /// Seen: whoever reached the webhook could have all others wait for their namespaces.
     #[tokio::test(start_paused = true)]
@@ -146,7 +146,7 @@ mod tests {
             Client::new(service, "default"),
             AdmissionCaches::of([], [], []),
         );
-        let turns = ChainTurns::new(Limits::for_each(4, 1024));
+        let turns = PeerTurns::new(Limits::for_each(4, 1024));
         let namespaces = Arc::new(ClusterNamespaces::new(&client, caches, turns));
         let ask = |peer: u8, name: String| {
             let namespaces = Arc::clone(&namespaces);

@@ -19,16 +19,20 @@ use serde_json::Value;
 use tokio::time::timeout_at;
 
 use self::cache::{Cache, Found};
-use crate::ChainTurns;
+use crate::PeerTurns;
 use crate::review::{ReviewRequest, UserInfo, shorten};
 use crate::unavailable::Unavailable;
 
 /// How long a question to the API server may take, once it is asked.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// How much of the time of a review is left for the chain.
+const FOR_CHAIN: Duration = Duration::from_millis(500);
 /// How often the log says that a kind is unknown; a metric counts its pods.
 const SAID: Duration = Duration::from_mins(10);
 /// How many bytes of a name are shown.
 const SHOWN: usize = 48;
+/// How many bytes of a user are shown: the whole name, for `--controller-user`.
+const USER: usize = 112;
 /// The longest UID that is compared. Those of the API server have 36 bytes.
 const UID_BYTES: usize = 64;
 
@@ -67,11 +71,11 @@ pub enum UnknownOwners {
 pub(crate) struct Kept {
     /// Their keys.
     pub(crate) labels: Found,
-    /// Whether nobody asked.
+    /// Whether the API server was not asked.
     pub(crate) is_unread: bool,
     /// What the author of the pod should know.
     pub(crate) note: Option<String>,
-    /// The kind of the controller, if it is none that is known.
+    /// apiVersion and kind of the controller, if the webhook does not know this kind.
     pub(crate) unknown_kind: Option<String>,
 }
 
@@ -83,7 +87,7 @@ pub struct Owners {
     managers: Vec<String>,
     unknown: UnknownOwners,
     cache: Cache,
-    questions: ChainTurns,
+    questions: PeerTurns,
     /// The unknown kinds that the log named.
     said: Rate<String>,
 }
@@ -159,7 +163,7 @@ impl Owners {
         others: Vec<OwnerKind>,
         managers: Vec<String>,
         unknown: UnknownOwners,
-        questions: ChainTurns,
+        questions: PeerTurns,
     ) -> Self {
         Self {
             client,
@@ -196,7 +200,7 @@ impl Owners {
             });
         };
         if !kind.may_create(&review.user_info, &self.managers) {
-            let user = shorten(&review.user_info.username, SHOWN);
+            let user = shorten(&review.user_info.username, USER);
             let why = format!("and {user} is not the account that creates its pods");
             return Ok(self.unknown(review, &owner, &why));
         }
@@ -218,12 +222,17 @@ impl Owners {
                     Some(turn.map_err(|_| Unavailable::Busy)?)
                 }
             };
-            let asked = self.cache.get(key, || self.ask(kind, namespace, &owner));
+            let asked = (self.cache).get(key.clone(), || self.ask(kind, namespace, &owner));
             let why = |why| Unavailable::Owner(format!("{} {}: {why}", owner.kind, owner.name));
             asked.await.map_err(why)
         };
-        let found = timeout_at(deadline.into(), found).await;
-        match found.unwrap_or(Err(Unavailable::Busy))? {
+        let until = deadline.checked_sub(FOR_CHAIN).unwrap_or(deadline);
+        let found = timeout_at(until.into(), found).await;
+        let found = match found.unwrap_or(Err(Unavailable::Busy)) {
+            Err(Unavailable::Busy) => (self.cache.last(&key)).map(Some).ok_or(Unavailable::Busy),
+            found => found,
+        };
+        match found? {
             Some(labels) => Ok(Kept {
                 labels,
                 ..Kept::default()
@@ -232,9 +241,10 @@ impl Owners {
         }
     }
 
-    /// Whether the log has not named this unknown kind for a while.
-    pub(crate) fn is_news(&self, kind: &str) -> bool {
-        self.said.pass(&kind.to_owned(), Instant::now()) == Passage::Passed
+    /// Whether the log may name this unknown kind: it has not for a while.
+    pub(crate) fn may_name(&self, kind: &str) -> bool {
+        let passage = self.said.pass(&kind.to_owned(), Instant::now());
+        matches!(passage, Passage::Passed | Passage::NoRoom)
     }
 
     fn known(&self, owner: &Owner<'_>) -> Option<(usize, &OwnerKind)> {
@@ -307,7 +317,8 @@ fn all_labels(pod: &Value) -> Found {
 }
 
 impl Kept {
-    /// For a chain that writes no labels, so that nobody needs to ask. A candidate leaves the labels of the pod alone.
+    /// For a chain that writes no labels: the API server is not asked. All labels are protected, since a candidate that sees the pod
+    /// may write some.
     pub(crate) fn unasked(pod: &Value) -> Self {
         let owner = Owner::of(pod);
         Self {

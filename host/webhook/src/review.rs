@@ -7,7 +7,6 @@ use std::net::IpAddr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -25,15 +24,15 @@ pub(crate) const NAME_BYTES: usize = 253;
 const UID_BYTES: usize = 128;
 /// How the object of a review begins.
 const OBJECT: &[u8] = b",\"object\":";
-/// By then it has begun. Before it is who sent it, and that may be in many groups.
+/// How long the part before the object may be. It names the sender, with all of its groups.
 const HEAD_BYTES: usize = 1 << 20;
 /// How many bytes a denial's message has at most. It ends in Events, which take 1 kB with the API server's own words.
 const MESSAGE_BYTES: usize = 4096;
 
-/// What the API server asks, with its objects.
+/// What the API server asks.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct ReviewRequest<O = Value> {
+pub(crate) struct ReviewRequest {
     /// The ID of the review; the answer repeats it.
     pub(crate) uid: String,
     /// The kind of the object.
@@ -48,10 +47,10 @@ pub(crate) struct ReviewRequest<O = Value> {
     pub(crate) user_info: UserInfo,
     /// The new object; null for DELETE.
     #[serde(default)]
-    pub(crate) object: O,
+    pub(crate) object: Value,
     /// The object as it is stored; null for CREATE.
     #[serde(default)]
-    pub(crate) old_object: O,
+    pub(crate) old_object: Value,
     /// The subresource; empty for the object itself.
     #[serde(default)]
     pub(crate) sub_resource: String,
@@ -102,16 +101,24 @@ pub(crate) struct UserInfo {
     pub(crate) groups: Vec<String>,
 }
 
+/// What is read of a review that is too large: hardly any memory is free for it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Outline {
+    uid: String,
+    pub(crate) kind: ObjectKind,
+    pub(crate) operation: Operation,
+    #[serde(default)]
+    pub(crate) sub_resource: String,
+}
+
 /// The envelope of a request. The object inside is read only once.
 #[derive(Deserialize)]
-#[serde(
-    rename_all = "camelCase",
-    bound(deserialize = "O: Deserialize<'de> + Default")
-)]
-struct Incoming<O> {
+#[serde(rename_all = "camelCase")]
+struct Incoming<R> {
     api_version: String,
     kind: String,
-    request: Option<ReviewRequest<O>>,
+    request: Option<R>,
 }
 
 /// Why a body is no review.
@@ -131,6 +138,9 @@ pub(crate) enum ReviewError {
     /// Its ID is empty or too long.
     #[error("the uid of the AdmissionReview must have 1 to {UID_BYTES} bytes")]
     Uid,
+    /// Its namespace is longer than any name.
+    #[error("the namespace of the AdmissionReview must have at most {NAME_BYTES} bytes")]
+    Namespace,
 }
 
 /// Whose objects are in the body of a request, which are not read yet: they would take memory that nobody has asked for.
@@ -152,21 +162,41 @@ pub(crate) fn namespace(body: &[u8]) -> Result<String, ReviewError> {
 
 /// Reads the body of a request.
 pub(crate) fn parse(body: &[u8]) -> Result<ReviewRequest, ReviewError> {
-    read(body)
+    let request: ReviewRequest = read(body)?;
+    check_uid(&request.uid)?;
+    // Nothing keeps such a text, and nobody is kept waiting by it.
+    if request.namespace.len() > NAME_BYTES {
+        return Err(ReviewError::Namespace);
+    }
+    Ok(request)
 }
 
-/// Reads a review without its objects, which may be too large, or cut off: what is used of the rest is before them, as the API server
-/// writes it.
-pub(crate) fn outline(body: &[u8]) -> Option<ReviewRequest<IgnoredAny>> {
+/// Reads what says whether a body that is too large, or cut off, is that of a new pod. It relies on the order of fields of the API
+/// server: all that is needed stands before the object.
+pub(crate) fn outline(body: &[u8]) -> Option<Outline> {
     let cut = || {
         let head = body.get(..HEAD_BYTES).unwrap_or(body);
         let end = head.windows(OBJECT.len()).position(|text| text == OBJECT)?;
         read(&[head.get(..end)?, b"}}"].concat()).ok()
     };
-    read(body).ok().or_else(cut)
+    cut().or_else(|| read(body).ok())
 }
 
-fn read<'b, O: Deserialize<'b> + Default>(body: &'b [u8]) -> Result<ReviewRequest<O>, ReviewError> {
+impl Outline {
+    /// The ID of the review; none if it cannot be one.
+    pub(crate) fn uid(&self) -> Option<&str> {
+        check_uid(&self.uid).ok().map(|()| self.uid.as_str())
+    }
+}
+
+fn check_uid(uid: &str) -> Result<(), ReviewError> {
+    match uid.is_empty() || uid.len() > UID_BYTES {
+        true => Err(ReviewError::Uid),
+        false => Ok(()),
+    }
+}
+
+fn read<'b, R: Deserialize<'b>>(body: &'b [u8]) -> Result<R, ReviewError> {
     let Incoming {
         api_version,
         kind,
@@ -178,11 +208,7 @@ fn read<'b, O: Deserialize<'b> + Default>(body: &'b [u8]) -> Result<ReviewReques
             kind: shorten(&kind, 64).into_owned(),
         });
     }
-    let request = request.ok_or(ReviewError::NoRequest)?;
-    if request.uid.is_empty() || request.uid.len() > UID_BYTES {
-        return Err(ReviewError::Uid);
-    }
-    Ok(request)
+    request.ok_or(ReviewError::NoRequest)
 }
 
 /// The decision about an object, and what its author should know.

@@ -26,7 +26,7 @@ use crate::deadline;
 use crate::metrics::{Endpoint, Outcome, WebhookMetrics};
 use crate::mutate::{PodWebhook, is_new_pod};
 use crate::reply::Reply;
-use crate::review::{self, Answer, ReviewError, ReviewRequest};
+use crate::review::{self, Answer, Outline, ReviewError, ReviewRequest};
 use crate::unavailable::Unavailable;
 use crate::validate::{self, ObjectWebhook, Row};
 
@@ -74,6 +74,8 @@ enum BadRequest {
         "the objects in the review would take more memory than one review may; make them smaller"
     )]
     TooLarge,
+    #[error("the reviews of this namespace take more memory now than one review may; try again")]
+    TooMany,
     #[error("the body could not be read: {0}")]
     Unreadable(axum::Error),
     #[error(transparent)]
@@ -260,7 +262,10 @@ async fn read(
         return Err(BadRequest::TooLarge);
     }
     if !share.parse(review::namespace(text)?, weight) {
-        return Err(BadRequest::NoRoom(Unavailable::Full));
+        return Err(match share.is_tenants(weight) {
+            true => BadRequest::TooMany,
+            false => BadRequest::NoRoom(Unavailable::Full),
+        });
     }
     Ok(review::parse(text)?)
 }
@@ -296,25 +301,24 @@ fn write(answer: &Answer, uid: &str) -> Reply {
     }
 }
 
-/// What a request gets that is not looked at. A new pod is denied if the reason is its own: otherwise the failurePolicy Ignore would let
-/// any pod pass whose author makes it large enough.
+/// Answers a request that could not be read. A new pod is denied if the reason is its own, or what its namespace sent just before: with
+/// failurePolicy Ignore, its author could otherwise have it pass without plugins.
 fn refused(endpoint: Endpoint, error: &BadRequest, text: &[u8]) -> (Outcome, Reply) {
     let is_its_own = match error {
-        BadRequest::TooLong | BadRequest::TooLarge => true,
+        BadRequest::TooLong | BadRequest::TooLarge | BadRequest::TooMany => true,
         // If its outline can be read, it is JSON that is nested too deep.
         BadRequest::NoReview(ReviewError::Malformed(error)) => error.is_syntax(),
         _ => false,
     };
     let is_its_own = is_its_own && endpoint == Endpoint::MutatePods;
-    match is_its_own.then(|| review::outline(text)).flatten() {
-        Some(review) if is_new_pod(&review) => {
+    let outline = is_its_own.then(|| review::outline(text)).flatten();
+    let new_pod = outline.filter(|it| is_new_pod(&it.kind, it.operation, &it.sub_resource));
+    match new_pod.as_ref().and_then(Outline::uid) {
+        Some(uid) => {
             let message = format!("the pod cannot pass the plugin chain: {error}");
-            (
-                Outcome::Denied,
-                write(&Answer::invalid(message), &review.uid),
-            )
+            (Outcome::Denied, write(&Answer::invalid(message), uid))
         }
-        _ => bad_request(error),
+        None => bad_request(error),
     }
 }
 
@@ -327,6 +331,7 @@ fn bad_request(error: &BadRequest) -> (Outcome, Reply) {
         BadRequest::Unreadable(_) | BadRequest::NoReview(_) => {
             (StatusCode::BAD_REQUEST, "BadRequest")
         }
+        BadRequest::TooMany => return unavailable(&Unavailable::Full),
         BadRequest::NoRoom(error) => return unavailable(error),
     };
     let reply = Reply::status(code, reason, &error.to_string());

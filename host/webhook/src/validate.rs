@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout_at;
 
-use crate::ChainTurns;
+use crate::PeerTurns;
 use crate::metrics::Outcome;
 use crate::mutate::Namespaces;
 use crate::review::{Answer, Operation, ReviewRequest, Tenant};
@@ -35,11 +35,11 @@ pub struct ObjectWebhook {
     /// Threads for large objects.
     pub blocking: BlockingThreads,
     /// The turns to use them.
-    pub checks: ChainTurns,
+    pub checks: PeerTurns,
     /// The turns to have an object's pods tried: the pods of few objects are in memory at once.
-    pub tries: ChainTurns,
+    pub tries: PeerTurns,
     /// The turns to pass the chain, which all that use the chain share.
-    pub turns: ChainTurns,
+    pub turns: PeerTurns,
     /// Compiles the conditions of Cleaners.
     pub cleaners: CleanerValidator,
 }

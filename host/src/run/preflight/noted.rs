@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use podloom_controllers::duties::Switch;
 
+use crate::run::checks::APPLY_ROLES;
 use crate::run::state::{Access, DutyState, Lack};
 
 /// Stores which optional rights are missing, and logs which are missing now and which no longer.
@@ -13,13 +14,13 @@ pub(super) fn note_lacks(state: &DutyState, lacks: Vec<Lack>) {
     let is_in = |all: &[Lack], one: &Lack| all.iter().any(|lack| lack.without == one.without);
     let duty = state.row.name;
     if now.iter().all(|lack| !lack.is_for_labels) {
-        state.may_write_labels.store(true, Ordering::Relaxed);
+        state.had_label_rights.store(true, Ordering::Relaxed);
     }
     for Lack {
         reason, without, ..
     } in now.iter().filter(|lack| !is_in(&before, lack))
     {
-        let remedy = "apply the roles that `podloom rbac` prints";
+        let remedy = APPLY_ROLES;
         tracing::warn!(
             duty,
             reason,

@@ -161,17 +161,17 @@ async fn rights_for_labels_count_as_seen_for_ever() {
             ..Cluster::default()
         },
     );
-    let may_write_labels = || watched.state.may_write_labels.load(Ordering::Relaxed);
+    let had_label_rights = || watched.state.had_label_rights.load(Ordering::Relaxed);
     watched.becomes(is_granted).await;
-    assert!(!may_write_labels());
+    assert!(!had_label_rights());
     watched.change(|cluster| cluster.denied = None);
     sleep(Duration::from_secs(31)).await;
-    assert!(may_write_labels());
+    assert!(had_label_rights());
     watched.change(|cluster| cluster.denied = Some("jobs"));
     watched.fail_a_request();
     sleep(Duration::from_secs(31)).await;
     assert_eq!(watched.state.lacking.get(), 1);
-    assert!(may_write_labels());
+    assert!(had_label_rights());
 }
 
 /// A follower sends few requests that could fail, and may have to take over at any time.

@@ -111,3 +111,17 @@ fn a_text_is_weighed_as_what_it_becomes() {
     }
     assert!(parsed("[[],[],[]]".as_bytes()) > 4 * 32);
 }
+
+/// With failurePolicy Ignore, what finds no room passes without plugins: so two heavy pods that come together are no way around them.
+#[test]
+fn what_a_tenant_has_no_room_for_because_of_itself_is_told_apart() {
+    let budget = Budget::default();
+    let (first, fits) = send(&budget, 1, "a", OF_ONE_REVIEW * 2 / 3);
+    assert!(fits);
+    let (second, fits) = send(&budget, 1, "a", OF_ONE_REVIEW * 2 / 3);
+    assert!(!fits && second.is_tenants(OF_ONE_REVIEW * 2 / 3));
+    drop((first, second));
+    let (_other, _) = send(&budget, 1, "b", OF_ONE_REVIEW);
+    let (third, _) = send(&budget, 1, "a", 0);
+    assert!(!third.is_tenants(OF_ONE_REVIEW * 2 / 3));
+}

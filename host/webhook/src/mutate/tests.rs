@@ -14,7 +14,7 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
 use super::{CONTAINERS, Namespaces, PodWebhook};
-use crate::ChainTurns;
+use crate::PeerTurns;
 use crate::metrics::{Outcome, WebhookMetrics};
 use crate::review::{Answer, ReviewRequest, Tenant, parse};
 use crate::unavailable::Unavailable;
@@ -112,8 +112,8 @@ fn review(request: &Value, metadata: &Value) -> ReviewRequest {
     parse(body.to_string().as_bytes()).expect("it is a review")
 }
 
-fn turns() -> ChainTurns {
-    ChainTurns::new(Limits::for_each(1, 8))
+fn turns() -> PeerTurns {
+    PeerTurns::new(Limits::for_each(1, 8))
 }
 
 struct Asked {

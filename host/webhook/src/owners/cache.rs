@@ -72,6 +72,16 @@ impl Cache {
         answer.is_some_and(|(_, until)| Instant::now() < *until)
     }
 
+    /// What was known of an owner last.
+    pub(super) fn last(&self, owner: &str) -> Option<Found> {
+        let Generations { new, old } = &*self.generations();
+        let cell = new.get(owner).or_else(|| old.get(owner))?;
+        match cell.now.get() {
+            Some((answer, _)) => answer.clone().ok().flatten(),
+            None => cell.before.clone(),
+        }
+    }
+
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         let generations = self.generations();

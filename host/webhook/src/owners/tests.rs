@@ -13,7 +13,7 @@ use tower::service_fn;
 
 use super::cache::{Cache, Found};
 use super::{Kept, OwnerKind, Owners, UnknownOwners};
-use crate::ChainTurns;
+use crate::PeerTurns;
 use crate::review::{ReviewRequest, parse};
 use crate::unavailable::Unavailable;
 
@@ -66,7 +66,7 @@ impl Server {
                 )
             }
         });
-        let turns = ChainTurns::new(Limits::for_each(4, 1024));
+        let turns = PeerTurns::new(Limits::for_each(4, 1024));
         let (client, managers) = (Client::new(service, "default"), vec![MANAGER.to_owned()]);
         Owners::new(client, others, managers, unknown, turns)
     }
@@ -247,7 +247,7 @@ async fn an_owner_that_is_not_what_the_pod_says_protects_nothing_or_all() {
             assert_eq!(*kept.labels, *labels, "{owner}");
             let is_named = kept.unknown_kind.is_some();
             assert_eq!(is_named, why.contains("--pod-owner"), "{owner}");
-            let news = [(); 2].map(|()| owners.is_news("v1 ConfigMap"));
+            let news = [(); 2].map(|()| owners.may_name("v1 ConfigMap"));
             assert_eq!(news, [true, false]);
             let note = kept.note.unwrap_or_default();
             assert!(note.starts_with(how_many) && note.ends_with(why), "{note}");

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use super::{Webhook, router};
-use crate::ChainTurns;
+use crate::PeerTurns;
 use crate::metrics::WebhookMetrics;
 use crate::mutate::{Namespaces, PodWebhook};
 use crate::review::Tenant;
@@ -61,8 +61,8 @@ impl PodMutator for Unloaded {
     }
 }
 
-fn turns() -> ChainTurns {
-    ChainTurns::new(Limits::for_each(2, 1024))
+fn turns() -> PeerTurns {
+    PeerTurns::new(Limits::for_each(2, 1024))
 }
 
 fn endpoints() -> (Router, Registry) {

@@ -12,8 +12,8 @@ impl ObjectWebhook {
     /// Checks a Cleaner, and compiles its conditions on threads of their own: they may take long.
     pub(super) async fn cleaner(&self, review: ReviewRequest, deadline: Instant) -> Answer {
         let checked = async {
-            let (peer, namespace) = (review.peer, review.namespace.clone());
-            let read = self.run(review.tenant(), move || {
+            let tenant = review.tenant();
+            let read = self.run(tenant.clone(), move || {
                 Versions::<CleanerObject>::read(review)
             });
             let versions = match read.await {
@@ -29,7 +29,7 @@ impl ObjectWebhook {
             }
             let findings = self
                 .cleaners
-                .check(&new.spec, old, (peer, &namespace))
+                .check(&new.spec, old, (tenant.0, &tenant.1))
                 .await;
             answer(versions.judge(findings))
         };

@@ -12,7 +12,7 @@ use podloom_turns::Limits;
 use serde_json::{Value, json};
 
 use super::{ObjectWebhook, ROWS};
-use crate::ChainTurns;
+use crate::PeerTurns;
 use crate::metrics::Outcome;
 use crate::mutate::Namespaces;
 use crate::review::{Answer, Tenant, parse};
@@ -131,8 +131,8 @@ async fn ask_with(plural: &str, request: &Value, classes: Vec<TunnelClassObject>
     }
 }
 
-fn turns() -> ChainTurns {
-    ChainTurns::new(Limits::for_each(1, 8))
+fn turns() -> PeerTurns {
+    PeerTurns::new(Limits::for_each(1, 8))
 }
 
 fn webhook(chain: &Arc<Chain>, classes: Vec<TunnelClassObject>) -> ObjectWebhook {
