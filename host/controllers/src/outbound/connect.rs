@@ -1,13 +1,17 @@
 //! From a host to a connection: resolve once, check each address, dial an allowed one.
 
+use std::convert::Infallible;
+use std::future::ready;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use http::uri::Authority;
 use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::dns::Name;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
+use tower::service_fn;
 
 use super::error::{RequestErrorKind, RequestPhase};
 use super::metered::{Metered, Stream};
@@ -131,8 +135,10 @@ impl Way<'_> {
             let connected = TcpStream::connect(address).await;
             return connected.map_err(|error| words(&error));
         };
-        let proxy = self.found(proxy).await?;
-        let mut connector = HttpConnector::new();
+        let found = self.found(proxy).await?;
+        let found =
+            service_fn(move |_: Name| ready(Ok::<_, Infallible>(found.clone().into_iter())));
+        let mut connector = HttpConnector::new_with_resolver(found);
         connector.enforce_http(false);
         let target = Authority::try_from(address.to_string()).map_err(|error| error.to_string())?;
         let connected = proxy.connect(connector, target).await;
@@ -140,17 +146,22 @@ impl Way<'_> {
         Ok(stream.into_inner())
     }
 
-    /// The proxy at its address. The connector would look up its name on threads without a limit, which plugins need as well.
-    async fn found(self, proxy: &Proxy) -> Result<Proxy, String> {
+    /// The addresses of the proxy; none if its URL has one. The connector would look up its name on threads without a limit, which
+    /// plugins need as well.
+    async fn found(self, proxy: &Proxy) -> Result<Vec<SocketAddr>, String> {
         let Some(name) = proxy.name() else {
-            return Ok(proxy.clone());
+            return Ok(Vec::new());
         };
         let Lookup { resolver, tenant } = self.lookup;
         let found = resolver.begin(name, tenant).await.await;
         let unknown = |why: &str| format!("the proxy {proxy} is not found: {why}");
         let found = found.map_err(|error| unknown(&short(&error.to_string())))?;
-        let mut found = found.into_iter().filter_map(|address| proxy.at(address));
-        found.next().ok_or_else(|| unknown("it has no address"))
+        if found.is_empty() {
+            return Err(unknown("it has no address"));
+        }
+        // The connector knows the port.
+        let found = found.into_iter().take(TRIED);
+        Ok(found.map(|address| SocketAddr::new(address, 0)).collect())
     }
 }
 

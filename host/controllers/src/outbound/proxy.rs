@@ -3,9 +3,11 @@
 //! `kube` has a feature for proxies, too. It reads `NO_PROXY` in another way: a name there does not match a URL with a port, and
 //! `NO_PROXY=a,` is an error.
 
+mod direct;
+
 use std::error::Error;
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use base64::Engine;
@@ -17,13 +19,12 @@ use http::{HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::Empty;
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::SocksV5;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
-use tower::ServiceExt;
+use tower::{Service, ServiceExt};
 
-use super::cidr::{Cidr, CidrError};
+use self::direct::Direct;
 use super::url::Scheme;
 
 /// The largest answer to CONNECT, in bytes.
@@ -36,20 +37,6 @@ pub struct Proxies {
     https: Option<Result<Proxy, ProxyError>>,
     http: Option<Result<Proxy, ProxyError>>,
     direct: Vec<Direct>,
-}
-
-/// An entry of `NO_PROXY`.
-#[derive(Clone, Debug)]
-enum Direct {
-    All,
-    Range(Cidr),
-    Address(IpAddr, Option<u16>),
-    Domain {
-        /// With a dot before it.
-        suffix: String,
-        with_itself: bool,
-        port: Option<u16>,
-    },
 }
 
 /// A proxy: HTTP with the method CONNECT, or SOCKS 5. It is shown without user name and password.
@@ -70,6 +57,31 @@ pub struct Proxy {
     "{0} names no proxy that podloom can use: write http://HOST:PORT or socks5://HOST:PORT, with USER:PASSWORD@ before the host if it asks for them"
 )]
 pub struct ProxyError(&'static str);
+
+/// What connects to a proxy.
+pub trait Connector:
+    Service<
+        Uri,
+        Response = TokioIo<TcpStream>,
+        Error: Error + Send + Sync + 'static,
+        Future: Send + 'static,
+    > + Clone
+    + Send
+    + 'static
+{
+}
+
+impl<C> Connector for C where
+    C: Service<
+            Uri,
+            Response = TokioIo<TcpStream>,
+            Error: Error + Send + Sync + 'static,
+            Future: Send + 'static,
+        > + Clone
+        + Send
+        + 'static
+{
+}
 
 /// Why there is no connection through a proxy.
 #[derive(Debug, thiserror::Error)]
@@ -138,77 +150,6 @@ impl Proxies {
     }
 }
 
-impl Direct {
-    /// Programs in Go leave out what they cannot read.
-    fn parse(text: &str) -> Option<Self> {
-        let text = text.trim().to_ascii_lowercase();
-        if text == "*" {
-            return Some(Self::All);
-        }
-        match text.parse::<Cidr>() {
-            Ok(range)
-            | Err(
-                CidrError::BeyondPrefix { meant: range, .. }
-                | CidrError::Mapped { meant: range, .. },
-            ) => {
-                return Some(Self::Range(range));
-            }
-            Err(_) => {}
-        }
-        let bare = text.trim_start_matches('[').trim_end_matches(']');
-        if let Ok(address) = bare.parse() {
-            return Some(Self::Address(address, None));
-        }
-        let (host, port) = match text.rsplit_once(':') {
-            Some((host, port)) => (host, Some(port.parse().ok()?)),
-            None => (text.as_str(), None),
-        };
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        if let Ok(address) = host.parse() {
-            return Some(Self::Address(address, port));
-        }
-        let host = host
-            .strip_prefix('*')
-            .filter(|rest| rest.starts_with('.'))
-            .unwrap_or(host);
-        let (suffix, with_itself) = match host.strip_prefix('.') {
-            Some(_) => (host.to_owned(), false),
-            None => (format!(".{host}"), true),
-        };
-        (suffix.len() > 1).then_some(Self::Domain {
-            suffix,
-            with_itself,
-            port,
-        })
-    }
-
-    fn has_address(&self, address: IpAddr, at: u16) -> bool {
-        match self {
-            Self::All => true,
-            Self::Range(range) => range.contains(address),
-            Self::Address(own, port) => {
-                own.to_canonical() == address.to_canonical() && port.is_none_or(|port| port == at)
-            }
-            Self::Domain { .. } => false,
-        }
-    }
-
-    fn has_name(&self, name: &str, at: u16) -> bool {
-        match self {
-            Self::All => true,
-            Self::Range(_) | Self::Address(..) => false,
-            Self::Domain {
-                suffix,
-                with_itself,
-                port,
-            } => {
-                let is_itself = *with_itself && suffix.strip_prefix('.') == Some(name);
-                (is_itself || name.ends_with(suffix)) && port.is_none_or(|port| port == at)
-            }
-        }
-    }
-}
-
 impl Proxy {
     /// Reads a URL, or a host and a port alone, of a variable or field of this name.
     ///
@@ -249,16 +190,6 @@ impl Proxy {
         bare.parse::<IpAddr>().is_err().then_some(host)
     }
 
-    /// The proxy at an address of its name.
-    pub(super) fn at(&self, address: IpAddr) -> Option<Self> {
-        let address = SocketAddr::new(address, self.uri.port_u16()?);
-        let uri = format!("{}://{address}", self.uri.scheme_str()?);
-        Some(Self {
-            uri: uri.parse().ok()?,
-            ..self.clone()
-        })
-    }
-
     /// Returns its URL, which may have a user name and a password.
     pub fn url(&self) -> &Uri {
         &self.given
@@ -269,9 +200,9 @@ impl Proxy {
     /// # Errors
     ///
     /// The proxy cannot be reached, or refuses.
-    pub async fn connect(
+    pub async fn connect<C: Connector>(
         &self,
-        connector: HttpConnector,
+        connector: C,
         target: Authority,
     ) -> Result<TokioIo<TcpStream>, Unreached> {
         let connected = match self.uri.scheme_str() {
@@ -284,9 +215,9 @@ impl Proxy {
         })
     }
 
-    async fn socks(
+    async fn socks<C: Connector>(
         &self,
-        connector: HttpConnector,
+        connector: C,
         target: Authority,
     ) -> Result<TokioIo<TcpStream>, String> {
         let mut socks = SocksV5::new(self.uri.clone(), connector);
@@ -302,9 +233,9 @@ impl Proxy {
         socks.oneshot(uri).await.map_err(|error| chain(&error))
     }
 
-    async fn tunnel(
+    async fn tunnel<C: Connector>(
         &self,
-        connector: HttpConnector,
+        connector: C,
         target: Authority,
     ) -> Result<TokioIo<TcpStream>, String> {
         let stream = connector.oneshot(self.uri.clone()).await;
