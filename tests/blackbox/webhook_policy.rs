@@ -156,8 +156,8 @@ fn secrets(scene: &Scene, webhook: &Webhook) {
     let own = format!("{}-tls", webhook.name);
     for (name, type_, refusal) in [
         (own.as_str(), TOKEN, "creates no Secrets for tokens"),
-        (RELEASE, "helm.sh/release.v1", "creates no Secret but that"),
-        (RELEASE, "Opaque", "creates no Secret but that"),
+        (RELEASE, "helm.sh/release.v1", "writes no Secret but that"),
+        (RELEASE, "Opaque", "writes no Secret but that"),
     ] {
         let said = secret(scene, webhook, name, type_);
         let is_refused = said.error.contains(refusal);
@@ -165,6 +165,25 @@ fn secrets(scene: &Scene, webhook: &Webhook) {
     }
     let said = secret(scene, webhook, &own, "Opaque");
     assert!(said.is_done, "{}", said.error);
+    // Helm finds its releases by this label.
+    let home = ["--namespace", webhook.home.as_str()];
+    let create = ["create", "secret", "generic", own.as_str()];
+    scene.cluster.kubectl(&[&create[..], &home].concat());
+    for (label, is_refused) in [("owner=helm", true), ("a=b", false)] {
+        let patch = format!(
+            r#"{{"metadata":{{"labels":{{"{}"}}}}}}"#,
+            label.replace('=', "\":\"")
+        );
+        let change = ["patch", "secret", own.as_str(), "--patch", patch.as_str()];
+        let said = ask(scene, webhook, &[&change[..], &home].concat());
+        let names_helm = said.error.contains("makes no releases of Helm");
+        assert_eq!(
+            (said.is_done, names_helm),
+            (!is_refused, is_refused),
+            "{}",
+            said.error
+        );
+    }
 }
 
 /// Creates a Secret, in which the API server would put a token if it has the type for that.
