@@ -25,7 +25,7 @@ pub(super) struct Check {
 pub(super) fn checks(state: &OperatorState) -> Vec<Check> {
     let mut checks = of_process(state, state.needs_chain());
     checks.extend(state.duties.iter().flat_map(|duty| of_duty(state, duty)));
-    remember(&checks, state.duties.iter().map(Arc::as_ref));
+    remember(state, &checks, state.duties.iter().map(Arc::as_ref));
     checks
 }
 
@@ -33,13 +33,20 @@ pub(super) fn checks(state: &OperatorState) -> Vec<Check> {
 pub(super) fn checks_of(state: &OperatorState, duty: &DutyState) -> Vec<Check> {
     let mut checks = of_process(state, duty.row.chain == Chain::Needed);
     checks.extend(of_duty(state, duty));
-    remember(&checks, [duty].into_iter());
+    remember(state, &checks, [duty].into_iter());
     checks
 }
 
-/// Remembers which duties were ready. From then on they get requests, and all of them would miss a replica that says it is not.
-fn remember<'a>(checks: &[Check], duties: impl Iterator<Item = &'a DutyState>) {
-    if is_ready(checks) {
+/// Remembers which duties were ready with what was first loaded. From then on they get requests, and all of them would miss a replica
+/// that says it is not.
+fn remember<'a>(
+    state: &OperatorState,
+    checks: &[Check],
+    duties: impl Iterator<Item = &'a DutyState>,
+) {
+    let serving = state.slot.serving();
+    let has_loaded = serving.chain.is_some() || serving.failed.is_some();
+    if has_loaded && is_ready(checks) {
         duties.for_each(|duty| duty.was_ready.store(true, Ordering::Relaxed));
     }
 }

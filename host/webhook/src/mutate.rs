@@ -223,7 +223,8 @@ impl Who {
 
     fn log_unknown_kind(&self, kind: &str, owners: &Owners, lines: &Lines) {
         let what = "a pod has an owner of an unknown kind";
-        if lines.may(self.caused(what)) && owners.may_name(kind) {
+        // The last one counts as named.
+        if !owners.is_named(kind) && lines.may(self.caused(what)) && owners.may_name(kind) {
             let (namespace, name, user) = (&self.tenant.1, &self.name, &self.user);
             let remedy = "if its controller creates the pods, name the kind with --pod-owner";
             tracing::warn!(namespace, name, user, owner_kind = kind, remedy, "{what}");

@@ -25,7 +25,7 @@ use crate::unavailable::Unavailable;
 
 /// How long a question to the API server may take, once it is asked.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// How much of the time of a review is left for the chain.
+/// How much of the time of a review is kept for the chain; of a short time it is half.
 const FOR_CHAIN: Duration = Duration::from_millis(500);
 /// How often the log says that a kind is unknown; a metric counts its pods.
 const SAID: Duration = Duration::from_mins(10);
@@ -226,7 +226,8 @@ impl Owners {
             let why = |why| Unavailable::Owner(format!("{} {}: {why}", owner.kind, owner.name));
             asked.await.map_err(why)
         };
-        let until = deadline.checked_sub(FOR_CHAIN).unwrap_or(deadline);
+        let left = deadline.saturating_duration_since(Instant::now());
+        let until = deadline - (left / 2).min(FOR_CHAIN);
         let found = timeout_at(until.into(), found).await;
         let found = match found.unwrap_or(Err(Unavailable::Busy)) {
             Err(Unavailable::Busy) => (self.cache.last(&key)).map(Some).ok_or(Unavailable::Busy),
@@ -239,6 +240,11 @@ impl Owners {
             }),
             None => Ok(self.unknown(review, &owner, "which does not exist with this UID")),
         }
+    }
+
+    /// Whether the log named this unknown kind not long ago.
+    pub(crate) fn is_named(&self, kind: &str) -> bool {
+        self.said.is_used_up(&kind.to_owned(), Instant::now())
     }
 
     /// Whether the log may name this unknown kind: it has not for a while.

@@ -249,6 +249,11 @@ impl Answer {
         Self::denied(422, "Invalid", message)
     }
 
+    /// There is no room for the object now; another attempt may succeed.
+    pub(crate) fn crowded(message: String) -> Self {
+        Self::denied(429, "TooManyRequests", message)
+    }
+
     /// A plugin failed; another attempt may succeed.
     pub(crate) fn broken(message: String) -> Self {
         Self::denied(500, "InternalError", message)

@@ -301,8 +301,8 @@ fn write(answer: &Answer, uid: &str) -> Reply {
     }
 }
 
-/// Answers a request that could not be read. A new pod is denied if the reason is its own, or what its namespace sent just before: with
-/// failurePolicy Ignore, its author could otherwise have it pass without plugins.
+/// Answers a request that could not be read. A new pod is denied if the reason is its own size or depth, or the size of what its
+/// namespace sends at the same time: with failurePolicy Ignore, it would pass without plugins.
 fn refused(endpoint: Endpoint, error: &BadRequest, text: &[u8]) -> (Outcome, Reply) {
     let is_its_own = match error {
         BadRequest::TooLong | BadRequest::TooLarge | BadRequest::TooMany => true,
@@ -316,7 +316,11 @@ fn refused(endpoint: Endpoint, error: &BadRequest, text: &[u8]) -> (Outcome, Rep
     match new_pod.as_ref().and_then(Outline::uid) {
         Some(uid) => {
             let message = format!("the pod cannot pass the plugin chain: {error}");
-            (Outcome::Denied, write(&Answer::invalid(message), uid))
+            let (outcome, answer) = match error {
+                BadRequest::TooMany => (Outcome::Full, Answer::crowded(message)),
+                _ => (Outcome::Denied, Answer::invalid(message)),
+            };
+            (outcome, write(&answer, uid))
         }
         None => bad_request(error),
     }

@@ -79,7 +79,7 @@ const ROOMS: [Room; 22] = [
     },
     Room {
         name: MUTATORS,
-        may_use: &[CONFIG_SCHEMA, CONTROL_LOOP, POD_PATH, SYNTAX],
+        may_use: &[CONFIG_SCHEMA, CONTROL_LOOP, POD_PATH, SYNTAX, TURNS],
         never: &["kube", "k8s-openapi", "axum"],
     },
     Room {

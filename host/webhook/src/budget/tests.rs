@@ -112,7 +112,7 @@ fn a_text_is_weighed_as_what_it_becomes() {
     assert!(parsed("[[],[],[]]".as_bytes()) > 4 * 32);
 }
 
-/// With failurePolicy Ignore, what finds no room passes without plugins: so two heavy pods that come together are no way around them.
+/// With failurePolicy Ignore, what finds no room passes without plugins. Two heavy pods that come together are denied instead.
 #[test]
 fn what_a_tenant_has_no_room_for_because_of_itself_is_told_apart() {
     let budget = Budget::default();
