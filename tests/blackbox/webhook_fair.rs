@@ -23,7 +23,7 @@ const CONTAINERS: usize = 400;
 /// How many light pods are measured.
 const LIGHTS: usize = 40;
 /// How many times as long heavy pods take at least, which wait for each other. Without turns, light ones waited as long as they.
-const RATIO: u32 = 4;
+const RATIO: u32 = 2;
 
 /// A connection that stays open.
 struct Client(TcpStream);

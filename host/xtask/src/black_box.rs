@@ -14,9 +14,10 @@ use crate::{image, release, run};
 const AT_ONCE: usize = 8;
 
 /// Tests that load the machine, or measure how long something takes, run after the others: too few at once to get in each other's way.
-const BUSY: [&str; 5] = [
+const BUSY: [&str; 6] = [
     "storm::",
     "silence::",
+    "webhook_fair::",
     "webhook_load::",
     "cleaner_attacks::",
     "chain_diff::",
