@@ -1,8 +1,8 @@
 //! Passes pods through the plugin chain, for the controllers and for `podloom render`.
 
+mod convert;
 mod lane;
 mod recent;
-mod told;
 mod turns;
 mod witness;
 
@@ -22,12 +22,12 @@ use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::timeout_at;
 use tracing::{Instrument, Span};
 
+pub(crate) use self::convert::convert_run;
+use self::convert::{convert_runs, rejection};
 pub(crate) use self::lane::FastLane;
 use self::lane::SLICE;
 use self::recent::Passing;
 pub(crate) use self::recent::{RecentPod, RecentPods};
-pub(crate) use self::told::convert_run;
-use self::told::{convert_runs, rejection};
 pub(crate) use self::turns::InTurns;
 pub(crate) use self::witness::{Seen, Witness};
 use crate::traces;

@@ -107,8 +107,7 @@ pub(super) fn check_others(document: &Document, templates: &[Template], findings
     }
 }
 
-/// The warning for a kind whose labels are protected here, and by the webhook only if it is told of the kind. The user can say that the
-/// kind is known.
+/// Warns of a kind whose labels are protected here, but by the webhook only with `--pod-owner`. None if the user named its template.
 pub(crate) fn unknown_owner(document: &Document) -> Option<Diagnostic> {
     let DocumentKind::Workload(template) = kinds::kind(document) else {
         return None;

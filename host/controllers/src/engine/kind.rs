@@ -17,7 +17,8 @@ use super::events::{Events, Notice};
 use super::metrics::EngineMetrics;
 use super::plan::Plan;
 
-/// What plugins are told of namespaces that the operator was never allowed to read. Once it was, what it does not know is not known.
+/// What plugins see of namespaces if the operator never had the right to read them. If it had the right once, a namespace that it has
+/// not read counts as unread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnreadNamespaces {
     /// Nothing: what needs their labels or annotations is refused.

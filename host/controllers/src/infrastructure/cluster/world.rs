@@ -309,8 +309,8 @@ impl World {
         self.is_elsewhere() && id.is_some_and(|id| !self.is_adopted(id))
     }
 
-    /// Whether the name of the infrastructure must be read before anything else is asked about it: whoever may write the status may
-    /// write any id into it.
+    /// Whether to read the name of the infrastructure before any other request about it. Anybody who may write the status can put any
+    /// id there.
     pub(crate) fn is_unnamed(&self) -> bool {
         let id = self.durable.id.as_ref();
         let is_known = |id| self.known.named.as_ref() == Some(id) || self.is_adopted(id);
