@@ -106,10 +106,10 @@ fn bundle() -> Option<PathBuf> {
         );
         return Some(bundle);
     }
-    // The binary is in target/<profile>.
+    // The binary is in target/<target>/<profile>.
     let target = Path::new(env!("CARGO_BIN_EXE_podloom"))
         .ancestors()
-        .nth(2)?
+        .nth(3)?
         .join("plugins");
     if target.join("chain.yaml").is_file() {
         return Some(target);

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use crate::{plugins, progress, run};
+use crate::{plugins, progress, release, run};
 
 /// One line of the table: a measured value and its goal.
 struct Figure {
@@ -138,7 +138,13 @@ const RELOADS: [(&str, &str, Goal); 8] = [
 
 /// Runs benchmarks by name, with the profile that the operator is shipped with.
 fn bench(bundle: &Path, names: &[&str]) -> Command {
-    let mut cargo = run::cargo(["bench", "--quiet", "--workspace"]);
+    let mut cargo = run::cargo([
+        "bench",
+        "--quiet",
+        "--workspace",
+        "--profile",
+        release::DIST,
+    ]);
     for name in names {
         cargo.args(["--bench", name]);
     }

@@ -1,4 +1,4 @@
-//! The black-box tests: the operator as it is shipped, on real control planes.
+//! The black-box tests: the operator from outside, on real control planes.
 
 mod again;
 
@@ -25,12 +25,12 @@ const BUSY: [&str; 6] = [
 const BUSY_AT_ONCE: usize = 3;
 
 /// What the tests run.
-pub(crate) struct Shipped {
-    /// The operator.
+pub(crate) struct Operator {
+    /// The program.
     pub(crate) binary: PathBuf,
     /// The bundle of the standard plugins.
     pub(crate) bundle: PathBuf,
-    /// The operator's image.
+    /// Its image.
     pub(crate) image: image::Built,
     /// The Python interpreter with the IM server.
     im: PathBuf,
@@ -64,13 +64,23 @@ pub(crate) fn passed_alone(names: &[String]) -> Option<String> {
     ))
 }
 
-impl Shipped {
-    /// Builds and installs everything that the tests need. They find it built: a build would take longer than they may.
-    pub(crate) fn of(bundle: &Path, image: image::Built) -> Result<Self> {
+impl Operator {
+    /// As it is shipped: that takes many minutes to compile.
+    pub(crate) fn shipped(bundle: &Path) -> Result<Self> {
+        Self::of(release::shipped()?, bundle, image::shipped()?)
+    }
+
+    /// As the other tests have built it.
+    pub(crate) fn tested(bundle: &Path) -> Result<Self> {
+        Self::of(release::tested()?, bundle, image::tested()?)
+    }
+
+    /// Installs everything that the tests need. They find it built: a build would take longer than they may.
+    fn of(binary: PathBuf, bundle: &Path, image: image::Built) -> Result<Self> {
         podloom_control_plane::helm()?;
         podloom_control_plane::crane()?;
         Ok(Self {
-            binary: release::shipped()?,
+            binary,
             bundle: bundle.to_owned(),
             image,
             im: podloom_im::python()?,
@@ -110,7 +120,7 @@ impl Shipped {
         again::succeed(tests, &arguments.map(str::to_owned).collect::<Vec<_>>())
     }
 
-    /// Sets the variables that name what is shipped.
+    /// Sets the variables that name what is tested.
     pub(crate) fn tell<'c>(&self, tests: &'c mut Command) -> &'c mut Command {
         tests
             .env("PODLOOM_BLACKBOX_BINARY", &self.binary)

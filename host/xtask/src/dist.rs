@@ -44,39 +44,42 @@ components:
 
 /// Makes the distribution, and shows what is in it and how to install it.
 pub(crate) fn run(out: Option<&Path>) -> Result<()> {
-    let root = make(out)?;
+    let out = match out {
+        Some(out) => out.to_owned(),
+        None => standard()?,
+    };
+    let root = make(&out, release::shipped)?;
     report(&root)?;
     let deploy = root.with_file_name("deploy");
     eprintln!("kubectl apply -k {}", deploy.display());
     Ok(())
 }
 
-/// Makes the distribution, in target/dist if no other place is named, and returns its root folder.
+/// Where the distribution is made if no other place is named.
+pub(crate) fn standard() -> Result<PathBuf> {
+    let target = run::workspace()?.target_directory;
+    Ok(target.join("dist").into_std_path_buf())
+}
+
+/// Makes the distribution around the binary that a function builds, and returns its root folder.
 ///
 /// `root` is the file system of the image. `deploy` is ready to be applied, with `crds` beside it.
 /// Everything is made again each time.
-pub(crate) fn make(out: Option<&Path>) -> Result<PathBuf> {
+pub(crate) fn make(out: &Path, binary: fn() -> Result<PathBuf>) -> Result<PathBuf> {
     if !release::is_linux(&release::host_triple()?) {
         bail!(
             "an image needs a Linux binary, and this machine runs something else; deploy/Dockerfile builds one"
         );
     }
-    let out = match out {
-        Some(out) => out.to_owned(),
-        None => run::workspace()?
-            .target_directory
-            .join("dist")
-            .into_std_path_buf(),
-    };
-    check_replaceable(&out)?;
+    check_replaceable(out)?;
     let bundle = plugins::run()?;
-    let binary = release::shipped()?;
+    let binary = binary()?;
     let next = out.with_extension("next");
     remove(&next)?;
     make_root(&next.join("root"), &binary, &bundle)?;
     make_manifests(&next, &binary, &bundle)?;
-    remove(&out)?;
-    fs::rename(&next, &out).with_context(|| out.display().to_string())?;
+    remove(out)?;
+    fs::rename(&next, out).with_context(|| out.display().to_string())?;
     Ok(out.join("root"))
 }
 

@@ -38,47 +38,78 @@ pub(crate) struct Built {
     pub(crate) archive: PathBuf,
 }
 
-/// Builds the image that the manifests name.
-pub(crate) fn standard() -> Result<Built> {
-    run(&Arguments {
-        name: vec![NAME.to_owned()],
-        out: None,
-        load: false,
-    })
+/// Builds the image that the manifests name, as it is shipped.
+pub(crate) fn shipped() -> Result<Built> {
+    let archive = archive("podloom.tar")?;
+    build(
+        &dist::standard()?,
+        &[NAME.to_owned()],
+        &archive,
+        release::shipped,
+    )
+}
+
+/// Builds the same image around the binary of the tests, in a place of its own: nobody shall ship it.
+pub(crate) fn tested() -> Result<Built> {
+    let archive = archive("tested.tar")?;
+    let out = archive.with_file_name("tested");
+    build(&out, &[NAME.to_owned()], &archive, release::tested)
 }
 
 /// Builds the image, writes the archive, and loads it if that is asked for.
-pub(crate) fn run(arguments: &Arguments) -> Result<Built> {
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     // First what takes no time, since the builds take minutes.
     podloom_image::check_names(&arguments.name)?;
-    let architecture = architecture(&release::host_triple()?)?;
     if arguments.load {
         check_ctr()?;
     }
     let archive = match &arguments.out {
         Some(out) => out.clone(),
-        None => run::workspace()?
-            .target_directory
-            .join("podloom.tar")
-            .into_std_path_buf(),
+        None => archive("podloom.tar")?,
     };
+    build(
+        &dist::standard()?,
+        &arguments.name,
+        &archive,
+        release::shipped,
+    )?;
+    if arguments.load {
+        load(&archive)?;
+    }
+    Ok(())
+}
+
+/// A file of cargo's target directory.
+fn archive(name: &str) -> Result<PathBuf> {
+    let target = run::workspace()?.target_directory;
+    Ok(target.join(name).into_std_path_buf())
+}
+
+/// Makes the distribution around a binary, and the archive of its image.
+fn build(
+    out: &Path,
+    names: &[String],
+    archive: &Path,
+    binary: fn() -> Result<PathBuf>,
+) -> Result<Built> {
+    let architecture = architecture(&release::host_triple()?)?;
     if let Some(directory) = archive.parent() {
         fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
     }
-    let root = dist::make(None)?;
-    let image = operator(&root, arguments.name.clone(), architecture)?;
-    let written = podloom_image::write(&image, &archive)?;
+    let root = dist::make(out, binary)?;
+    let image = operator(&root, names.to_owned(), architecture)?;
+    let written = podloom_image::write(&image, archive)?;
     eprintln!(
         "{}: {:.1} MB, for {architecture}\n  {}\n  {}",
         archive.display(),
         megabytes(written.size),
         written.digest,
-        arguments.name.join("\n  ")
+        names.join("\n  ")
     );
-    if arguments.load {
-        load(&archive)?;
-    }
-    Ok(Built { root, archive })
+    Ok(Built {
+        root,
+        archive: archive.to_owned(),
+    })
 }
 
 /// The image of the operator, as deploy/Dockerfile makes it too.

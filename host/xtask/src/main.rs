@@ -146,7 +146,7 @@ fn main() -> ExitCode {
         Command::ControlPlane { action } => control_plane::run(&action),
         Command::Im => im::run(),
         Command::Dist { out } => dist::run(out.as_deref()),
-        Command::Image(arguments) => image::run(&arguments).map(drop),
+        Command::Image(arguments) => image::run(&arguments),
         Command::Deny(arguments) => deny::run(&arguments),
     };
     match done {

@@ -1,7 +1,7 @@
-//! The operator's binary, in the two ways in which it is built.
+//! The binaries of the workspace, in the ways in which they are built.
 //!
-//! [`local`] is quick to build, for the demo. [`shipped`] is what the image holds, and so what the black-box tests and the cluster
-//! benchmark run.
+//! [`local`] is quick to build, for the demo, and [`tested`] is what the tests have built already. [`shipped`] is what the image
+//! holds, what the benchmarks measure and what the soaks run.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,22 +10,28 @@ use anyhow::{Context, Result};
 
 use crate::{progress, run};
 
-/// Linked statically, so that the binary runs alone in an empty directory. And randomness comes from the kernel's call: by
-/// default the crate getrandom looks that call up in a shared library, of which there is none here, and then needs /dev/urandom,
-/// which an empty directory does not have.
-const FLAGS: &str = "-C target-feature=+crt-static --cfg getrandom_backend=\"linux_getrandom\"";
+/// The profile of what is shipped and measured, in Cargo.toml.
+pub(crate) const DIST: &str = "dist";
 
-/// Builds a binary of the workspace as the tests do, hardly optimized, and returns where it is.
-///
-/// That takes half the time of an optimized build, and the tests then have its dependencies already.
+/// Builds a binary of the workspace, hardly optimized, and returns where it is.
 pub(crate) fn local(binary: &str) -> Result<PathBuf> {
     // With the features that all crates need together, so that one binary shares its dependencies with the next.
     let arguments = ["build", "--quiet", "--workspace", "--bin"];
     progress::step(binary, "compiling; the first time takes minutes", || {
         run::succeed(run::cargo(arguments).arg(binary))
     })?;
-    let target = run::workspace()?.target_directory;
-    Ok(target.join("debug").join(binary).into_std_path_buf())
+    built("debug", binary)
+}
+
+/// Builds the operator as its own tests do, hardly optimized, and returns where it is. After `cargo test --workspace` nothing is
+/// left to compile.
+pub(crate) fn tested() -> Result<PathBuf> {
+    // Building a test program of a crate builds the crate's binaries with the same features.
+    let arguments = ["test", "--quiet", "--workspace", "--test", "cli"];
+    progress::step("podloom", "compiling; the first time takes minutes", || {
+        run::succeed(run::cargo(arguments).arg("--no-run"))
+    })?;
+    built("debug", "podloom")
 }
 
 /// Builds a binary of the workspace with optimizations, and returns where it is.
@@ -34,29 +40,19 @@ pub(crate) fn optimized(binary: &str) -> Result<PathBuf> {
     progress::step(binary, "compiling with optimizations takes minutes", || {
         run::succeed(run::cargo(arguments).arg(binary))
     })?;
-    let target = run::workspace()?.target_directory;
-    Ok(target.join("release").join(binary).into_std_path_buf())
+    built("release", binary)
 }
 
 /// Builds the operator as it is shipped and returns where it is.
 ///
-/// Every task that needs it calls this, so it is compiled once. It is linked with glibc, because its
-/// allocator holds up under many threads, and because it is what the tests run on; musl would need a C compiler of its own for
-/// the cryptography. Names are resolved through /etc/hosts and DNS as everywhere: both are inside glibc since 2.34, no longer in
-/// files beside it.
+/// Every task that needs it calls this, so it is compiled once.
 pub(crate) fn shipped() -> Result<PathBuf> {
-    let triple = host_triple()?;
-    let mut cargo = run::cargo(["build", "--quiet", "--release"]);
+    let mut cargo = run::cargo(["build", "--quiet", "--profile", DIST]);
     cargo
         .args(["--package", "podloom", "--bin", "podloom"])
-        .args(["--target", &triple])
-        // These would replace the flags below, and the binary would not be static.
+        // These would replace the flags of .cargo/config.toml, and the binary would not be static.
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS");
-    if is_linux(&triple) {
-        // With --target, this reaches what is shipped and neither build scripts nor procedural macros, which cannot be static.
-        cargo.env(flags_variable(&triple), FLAGS);
-    }
     progress::step(
         "podloom as it is shipped",
         "compiling with link-time optimization; the first time takes many minutes",
@@ -65,11 +61,14 @@ pub(crate) fn shipped() -> Result<PathBuf> {
     .context(
         "the operator is linked statically; a linker that misses -lc needs libc6-dev on Debian, glibc-static on Fedora",
     )?;
-    let path = run::workspace()?
-        .target_directory
-        .join(&triple)
-        .join("release/podloom");
-    Ok(path.into_std_path_buf())
+    built(DIST, "podloom")
+}
+
+/// Where cargo leaves a binary.
+pub(crate) fn built(profile: &str, binary: &str) -> Result<PathBuf> {
+    let target = run::workspace()?.target_directory;
+    let directory = target.join(host_triple()?).join(profile);
+    Ok(directory.join(binary).into_std_path_buf())
 }
 
 /// Whether what is built runs on Linux, as what is shipped has to.
@@ -86,10 +85,4 @@ pub(crate) fn host_triple() -> Result<String> {
         .find_map(|line| line.strip_prefix("host: "))
         .map(str::to_owned)
         .context("rustc -vV names no host")
-}
-
-/// The environment variable with the compiler's flags for one target alone.
-fn flags_variable(triple: &str) -> String {
-    let triple = triple.to_uppercase().replace(['-', '.'], "_");
-    format!("CARGO_TARGET_{triple}_RUSTFLAGS")
 }

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
-use crate::{plugins, progress, release, run, versions};
+use crate::{plugins, progress, release, run, test, versions};
 
 /// A soak of one part. Every `cargo xtask test` runs the same tests with fewer cases.
 struct Soak {
@@ -29,12 +29,14 @@ enum Needs {
     Plugins,
     /// The operator as a binary, and a control plane.
     Operator,
-    /// All that the black-box tests need, on several releases of Kubernetes: the soak is no single command.
+    /// What `cargo xtask test` needs, with the operator as it is shipped: the soak is no single command.
+    Shipped,
+    /// The same, on several releases of Kubernetes.
     Releases,
 }
 
 /// All soaks. proptest itself reads PROPTEST_CASES, and prints the smallest failing case.
-const SOAKS: [Soak; 9] = [
+const SOAKS: [Soak; 10] = [
     Soak {
         name: "paths",
         what: "100,000 random transactions on a pod: only granted paths are written, no answer depends on a value that is not granted, a rollback restores everything",
@@ -146,6 +148,13 @@ const SOAKS: [Soak; 9] = [
         needs: Needs::Operator,
     },
     Soak {
+        name: "shipped",
+        what: "the black-box tests, two minutes of random faults and the real node, with the operator as it is shipped; `cargo xtask test` runs them with a build that is hardly optimized",
+        command: &[],
+        environment: &[],
+        needs: Needs::Shipped,
+    },
+    Soak {
         name: "versions",
         what: "the black-box tests on the oldest Kubernetes that Podloom supports, and on the newest; builds their control planes once, with Go",
         command: &[],
@@ -198,6 +207,7 @@ fn holds(soak: &Soak) -> Result<bool> {
     eprintln!("\n==> {}: {}", soak.name, soak.what);
     let start = Instant::now();
     let done = match soak.needs {
+        Needs::Shipped => test::shipped(),
         Needs::Releases => versions::run(),
         _ => tests(soak),
     };
@@ -235,7 +245,7 @@ pub(crate) fn chaos(binary: &Path, bundle: &Path, minutes: u64, seed: Option<u64
         let tests = ["test", "--quiet", "--workspace", "--test", "blackbox"];
         run::succeed(run::cargo(tests).arg("--no-run"))
     })?;
-    let program = run::workspace()?.target_directory.join("debug/soak");
+    let program = release::built("debug", "soak")?;
     let mut soak = Command::new(program);
     soak.args(["--minutes", &minutes.to_string()]);
     if let Some(seed) = seed {

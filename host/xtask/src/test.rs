@@ -1,7 +1,5 @@
 //! `cargo xtask test`: what CI runs.
 
-mod ahead;
-
 use std::path::Path;
 use std::process::Command;
 use std::thread;
@@ -9,9 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 
-use crate::black_box::{self, Part, Shipped};
-use crate::{image, packages, plugins, run, soak};
-use ahead::Ahead;
+use crate::black_box::{self, Operator, Part};
+use crate::{packages, plugins, run, soak};
 
 /// How many minutes of random faults.
 const SOAK_MINUTES: u64 = 2;
@@ -57,8 +54,6 @@ pub(crate) fn run(extent: Extent) -> Result<()> {
     step("lints of plugins", plugins::lint)?;
     let bundle = step("plugins", plugins::run)?;
     let examples = step("example plugins", plugins::examples)?;
-    // Tests wait now and then, and this is the longest build.
-    let ahead = (extent == Extent::Whole).then(|| Ahead::start("dist"));
     step("tests", || tests(&bundle, &examples, extent))?;
     step("documentation", || {
         run::succeed(
@@ -69,13 +64,11 @@ pub(crate) fn run(extent: Extent) -> Result<()> {
     step("packages", packages::check)?;
     let mut alone = Vec::new();
     if extent == Extent::Whole {
-        let image = step("image", || {
-            if let Some(ahead) = ahead {
-                ahead.wait();
-            }
-            image::standard()
+        // What the tests have built already: the binary that is shipped takes as long to compile as all else together.
+        let operator = step("image, and programs of the black-box tests", || {
+            Operator::tested(&bundle)
         })?;
-        alone = as_shipped(&bundle, image, without_node.is_none())?;
+        alone = from_outside(&operator, without_node.is_none())?;
     }
     let time = seconds(start.elapsed());
     let summary = summary(extent, &time, without_node.as_deref(), &alone);
@@ -120,19 +113,30 @@ fn summary(extent: Extent, time: &str, without_node: Option<&str>, alone: &[Stri
     format!("all checks passed in {time}{left_out}{look}")
 }
 
-/// The operator as it is shipped, on control planes and perhaps on a real node. Returns the names of tests that passed only alone.
-fn as_shipped(bundle: &Path, image: image::Built, with_node: bool) -> Result<Vec<String>> {
-    let shipped = step("programs of the black-box tests", || {
-        Shipped::of(bundle, image)
-    })?;
+/// All tests of the operator as it is shipped.
+pub(crate) fn shipped() -> Result<()> {
+    let operator = Operator::shipped(&plugins::run()?)?;
+    let without_node = why_without_node();
+    if let Some(reason) = &without_node {
+        eprintln!("==> real node: will not run: {reason}");
+    }
+    let alone = from_outside(&operator, without_node.is_none())?;
+    if let Some(look) = black_box::passed_alone(&alone) {
+        eprintln!("\n==> {look}");
+    }
+    Ok(())
+}
+
+/// The operator on control planes and perhaps on a real node. Returns the names of tests that passed only alone.
+fn from_outside(operator: &Operator, with_node: bool) -> Result<Vec<String>> {
     step("alerts", alerts)?;
     let mut alone = Vec::new();
     for part in Part::ALL {
-        alone.extend(step(part.name(), || shipped.succeeds(part, None))?);
+        alone.extend(step(part.name(), || operator.succeeds(part, None))?);
     }
     let soak = || {
         step("soak", || {
-            soak::chaos(&shipped.binary, bundle, SOAK_MINUTES, None)
+            soak::chaos(&operator.binary, &operator.bundle, SOAK_MINUTES, None)
         })
     };
     if !with_node {
@@ -141,7 +145,7 @@ fn as_shipped(bundle: &Path, image: image::Built, with_node: bool) -> Result<Vec
     // Both wait most of the time.
     thread::scope(|scope| {
         let soak = scope.spawn(soak);
-        let node = real_node(&shipped);
+        let node = real_node(operator);
         let soak = soak.join().map_err(|_| anyhow!("the soak panicked"))?;
         node.and(soak).map(|()| alone)
     })
@@ -160,16 +164,16 @@ fn alerts() -> Result<()> {
 }
 
 /// The operator on a real node.
-fn real_node(shipped: &Shipped) -> Result<()> {
+fn real_node(operator: &Operator) -> Result<()> {
     step("programs of the real node", || {
         Ok(podloom_real_node::Programs::find().map(drop)?)
     })?;
     let arguments = ["test", "--quiet", "--workspace", "--test", "real-node"];
     step("real node", || {
         run::succeed(
-            shipped
+            operator
                 .tell(&mut run::cargo(arguments))
-                .env("PODLOOM_IMAGE", &shipped.image.archive)
+                .env("PODLOOM_IMAGE", &operator.image.archive)
                 .env(REAL_NODE, "1"),
         )
     })

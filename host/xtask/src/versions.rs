@@ -3,19 +3,19 @@
 use anyhow::{Context, Result, bail};
 use podloom_control_plane::{Programs, RELEASES, Release};
 
-use crate::black_box::{self, Part, Shipped};
-use crate::{image, plugins, progress};
+use crate::black_box::{self, Operator, Part};
+use crate::{plugins, progress};
 
 /// Runs all parts of the black-box tests on each release, and names at the end what failed.
 pub(crate) fn run() -> Result<()> {
-    let shipped = Shipped::of(&plugins::run()?, image::standard()?)?;
+    let operator = Operator::shipped(&plugins::run()?)?;
     let (mut failed, mut alone) = (Vec::new(), Vec::new());
     for release in RELEASES.into_iter().filter(|release| !release.is_pinned()) {
         programs(release)?;
         for part in Part::ALL {
             let name = format!("{} on Kubernetes {}", part.name(), release.minor);
             eprintln!("\n==> {name}");
-            match shipped.succeeds(part, Some(release)) {
+            match operator.succeeds(part, Some(release)) {
                 Ok(names) => alone.extend(names),
                 Err(error) => {
                     eprintln!("{error:#}");

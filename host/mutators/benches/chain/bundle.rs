@@ -14,13 +14,13 @@ pub(crate) fn directory() -> PathBuf {
     }
 }
 
-/// Returns cargo's target directory: a benchmark is in `release/deps` of it.
+/// Returns cargo's target directory: a benchmark is deep in it, and cargo leaves this file at its top.
 pub(crate) fn target_directory() -> PathBuf {
     let program = std::env::current_exe().expect("a running program has a path");
     let target = program
         .ancestors()
-        .nth(3)
-        .expect("cargo puts benchmarks three levels deep");
+        .find(|directory| directory.join("CACHEDIR.TAG").is_file())
+        .expect("cargo runs benchmarks in its target directory");
     target.to_owned()
 }
 

@@ -46,7 +46,7 @@ pub(super) fn show(keep: bool) -> Result<()> {
         screen::line("The first time, all of this takes many minutes; later it takes seconds.");
     }
     let programs = Programs::find()?;
-    let archive = image::standard()?.archive;
+    let archive = image::tested()?.archive;
     let end_of_builds = Instant::now();
 
     steps.next("Start a real node, and load the image");
