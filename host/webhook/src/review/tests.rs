@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::{Answer, Operation, ReviewError, WARNING_BYTES, WARNINGS, parse, shorten};
+use super::{Answer, Operation, ReviewError, WARNING_BYTES, WARNINGS, namespace, parse, shorten};
 
 fn review(request: &Value) -> Vec<u8> {
     json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request })
@@ -125,4 +125,37 @@ fn as_many_warnings_as_fit_are_shown_without_a_count() {
 fn a_cut_is_shown_and_never_splits_a_character() {
     assert_eq!(shorten("short", 5), "short");
     assert_eq!(shorten("üüüü", 6), "ü…");
+}
+
+/// What counts is the namespace of the review that is answered, in whatever order its fields stand.
+#[test]
+fn the_namespace_is_that_of_the_review() {
+    let fields = |request: &str| {
+        format!(
+            r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{{"uid":"u",
+            "kind":{{"version":"v1","kind":"Pod"}},"operation":"CREATE",{request}}}}}"#
+        )
+    };
+    for (request, expected) in [
+        (r#""namespace":"a","object":{"namespace":"b"}"#, "a"),
+        (r#""object":{"namespace":"b"},"namespace":"a""#, "a"),
+        ("\"namespace\": \"a\" ,\n \"object\": {}", "a"),
+        (
+            r#""userInfo":{"namespace":"b","object":1},"namespace":"a""#,
+            "a",
+        ),
+        (r#""x":[{"object":1}],"namespace":"a","object":{}"#, "a"),
+        (r#""object":{}"#, ""),
+    ] {
+        let body = fields(request);
+        assert_eq!(namespace(body.as_bytes()).unwrap(), expected, "{request}");
+        assert_eq!(
+            parse(body.as_bytes()).unwrap().namespace,
+            expected,
+            "{request}"
+        );
+    }
+    // Two of them: nothing is answered.
+    let twice = fields(r#""namespace":"a","object":{},"namespace":"b""#);
+    assert!(parse(twice.as_bytes()).is_err());
 }
