@@ -26,6 +26,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use podloom_api::SelenosisApi;
 use podloom_mutators::PublicKey;
+use podloom_syntax::names;
 use tracing_subscriber::filter::Targets;
 
 pub(crate) use blame::{BlameArguments, BlameFormat};
@@ -282,9 +283,7 @@ fn object_name(text: &str) -> Result<String, &'static str> {
 
 /// Whether a text is a DNS label by RFC 1123.
 fn is_dns_label(text: &str) -> bool {
-    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let has_good_ends = !text.starts_with('-') && !text.ends_with('-');
-    (1..=63).contains(&text.len()) && text.bytes().all(is_inner) && has_good_ends
+    names::dns_label(text).is_ok()
 }
 
 #[cfg(test)]

@@ -4,8 +4,13 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use podloom_syntax::text;
+
 /// How much of a word or a value is shown, in characters: more than any valid name or key has.
 const WORD: usize = 320;
+
+/// What shows that a word was cut.
+const CUT: &str = "…";
 
 /// How much of a message is shown, in bytes: the longest reason that a plugin can give, and what is said around it.
 const MESSAGE: usize = 20 << 10;
@@ -90,12 +95,12 @@ pub(crate) fn shown(text: &str) -> String {
 
 /// A value from outside as messages quote it.
 pub(crate) fn quoted(value: &str) -> String {
-    format!("{:?}", first(WORD, value))
+    format!("{:?}", text::cut(value, WORD, CUT))
 }
 
 /// A value of JSON from outside as messages show it.
 pub(crate) fn value(value: &serde_json::Value) -> String {
-    first(WORD, &value.to_string()).into_owned()
+    text::cut(&value.to_string(), WORD, CUT).into_owned()
 }
 
 /// Cuts each word that is too long, such as a name of 80 KB, and then the whole. What a message says about a word stays.
@@ -111,18 +116,10 @@ pub(crate) fn cut(text: &str) -> Cow<'_, str> {
         }
         let end = word.trim_end_matches(char::is_whitespace).len();
         let (word, space) = word.split_at(end);
-        short.push_str(&first(WORD, word));
+        short.push_str(&text::cut(word, WORD, CUT));
         short.push_str(space);
     }
     Cow::Owned(short)
-}
-
-/// The first characters of a text.
-fn first(length: usize, text: &str) -> Cow<'_, str> {
-    match text.char_indices().nth(length) {
-        Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
-        None => Cow::Borrowed(text),
-    }
 }
 
 /// Escapes control characters: on a terminal they could move the cursor or change what was printed before.

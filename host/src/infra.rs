@@ -11,6 +11,7 @@ use self::objects::{Object, Objects, Status, same};
 use self::requests::Planned;
 use crate::cli::InfraCheckArguments;
 use crate::error::{CommandError, Diagnostic};
+use crate::explain;
 use crate::manifest::{self, Depth, Document, Unknown};
 use crate::output;
 use crate::render::typed::diagnostic;
@@ -62,10 +63,7 @@ struct Files {
 
 impl Files {
     fn counted(&self) -> String {
-        let objects = |count: usize| match count {
-            1 => "1 object".to_owned(),
-            many => format!("{many} objects"),
-        };
+        let objects = |count| explain::count(count, "object");
         let checked = objects(self.documents.len());
         match self.others {
             0 => format!("checked {checked}\n"),

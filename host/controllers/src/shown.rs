@@ -1,7 +1,8 @@
 //! Words of tenants in messages: short, and in one line.
 
-use std::borrow::Cow;
 use std::fmt::{self, Debug, Display};
+
+use podloom_syntax::text::{self, cut};
 
 /// How many names a list shows; the rest is counted, since a message has to fit a status.
 const SHOWN: usize = 12;
@@ -11,6 +12,9 @@ const FEW: usize = 4;
 
 /// How much of a name is shown, in characters.
 const NAME_SHOWN: usize = 64;
+
+/// What shows that a word was cut.
+const CUT: &str = "…";
 
 /// How much of a sentence is shown, in characters.
 const SENTENCE_SHOWN: usize = 512;
@@ -25,13 +29,13 @@ pub(crate) fn shown(word: &str) -> Shown<'_> {
 
 impl Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&one_line(&cut(self.0, NAME_SHOWN)))
+        f.write_str(&one_line(&cut(self.0, NAME_SHOWN, CUT)))
     }
 }
 
 impl Debug for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Debug::fmt(&cut(self.0, NAME_SHOWN), f)
+        Debug::fmt(&cut(self.0, NAME_SHOWN, CUT), f)
     }
 }
 
@@ -76,29 +80,21 @@ pub(crate) fn joined(
     first(SHOWN, items, separator, length)
 }
 
+/// Cuts a message after so many bytes, between two characters, for a status or a log.
+pub(crate) fn at_most(bytes: usize, mut message: String) -> String {
+    message.truncate(message.floor_char_boundary(bytes));
+    message
+}
+
 fn first(
     most: usize,
     items: impl IntoIterator<Item = impl Display>,
     separator: &str,
     length: usize,
 ) -> String {
-    let mut items = items.into_iter();
-    let shown: Vec<String> = items
-        .by_ref()
-        .take(most)
-        .map(|item| one_line(&cut(&item.to_string(), length)))
-        .collect();
-    match items.count() {
-        0 => shown.join(separator),
-        more => format!("{} and {more} more", shown.join(separator)),
-    }
-}
-
-fn cut(text: &str, length: usize) -> Cow<'_, str> {
-    match text.char_indices().nth(length) {
-        Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
-        None => Cow::Borrowed(text),
-    }
+    text::joined(items, most, separator, |item| {
+        one_line(&cut(&item.to_string(), length, CUT))
+    })
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! Metrics of plugins.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use podloom_turns::lock;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -198,10 +199,7 @@ impl PluginMetrics {
             self.info.get_or_create(info).set(1);
         }
         // Old ones are removed last, so that a scrape in between does not find none.
-        let mut published = self
-            .published
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut published = lock(&self.published);
         for info in published.difference(&serving) {
             self.info.remove(info);
         }

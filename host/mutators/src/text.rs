@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::iter;
 
+use podloom_syntax::text::{self, is_hidden};
+
 /// How many items of a list are shown.
 const SHOWN: usize = 10;
 /// How many bytes of each.
@@ -33,15 +35,6 @@ pub(crate) fn is_plain(text: &str) -> bool {
     !text.chars().any(is_hidden)
 }
 
-/// Invisible characters: controls, line and paragraph separators, marks that change the direction of text, and others that only
-/// programs interpret.
-fn is_hidden(char: char) -> bool {
-    char.is_control()
-        || matches!(char,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
-}
-
 /// Names in a sentence: `a, b and c`, or `a, b and 8 more`.
 pub(crate) fn list<S: AsRef<str>>(items: &[S]) -> String {
     match items {
@@ -57,16 +50,9 @@ pub(crate) fn list<S: AsRef<str>>(items: &[S]) -> String {
 
 /// The first items, and how many more there are.
 pub(crate) fn joined<S: AsRef<str>>(items: &[S], separator: &str) -> String {
-    let shown: Vec<String> = items
-        .iter()
-        .take(SHOWN)
-        .map(|item| one_line(item.as_ref(), SHOWN_BYTES))
-        .collect();
-    let shown = shown.join(separator);
-    match items.len().saturating_sub(SHOWN) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
+    text::joined(items, SHOWN, separator, |item| {
+        one_line(item.as_ref(), SHOWN_BYTES)
+    })
 }
 
 /// The first of many messages, of which the last one counts those that are left out.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use podloom_mutators::{Chain, Mutation, OrderDependence, Rejected, Request, RunOutcome};
 use podloom_pod_path::{ChangeKind, compare};
+use podloom_syntax::text;
 use serde_json::Value;
 
 use crate::error::shown;
@@ -195,17 +196,13 @@ fn difference(
 }
 
 fn cut(rejected: &Rejected) -> String {
-    let reason = shown(&rejected.to_string());
-    match reason.char_indices().nth(REASON) {
-        None => reason,
-        Some((end, _)) => format!("{}...", reason.get(..end).unwrap_or_default()),
-    }
+    text::cut(&shown(&rejected.to_string()), REASON, "...").into_owned()
 }
 
 /// The first paths that the other order changes.
 fn changes(as_is: &Value, swapped: &Value) -> String {
     let changes = compare(as_is, swapped, &|_| true);
-    let shown = changes.iter().take(PATHS).map(|change| {
+    let text = text::joined(&changes, PATHS, ", ", |change| {
         let sign = match change.kind {
             ChangeKind::Added => "+",
             ChangeKind::Removed => "-",
@@ -214,10 +211,6 @@ fn changes(as_is: &Value, swapped: &Value) -> String {
         };
         format!("{sign} {}", shown(&change.path))
     });
-    let mut text = shown.collect::<Vec<_>>().join(", ");
-    if changes.len() > PATHS {
-        let _infallible = write!(text, " and {} more", changes.len() - PATHS);
-    }
     format!("the other order makes {text}")
 }
 

@@ -88,10 +88,7 @@ pub(super) fn check(
     if !errors.is_empty() {
         return Err(CommandError::CheckFailed(errors));
     }
-    let own = match pods {
-        1 => "1 pod of yours".to_owned(),
-        many => format!("{many} pods of yours"),
-    };
+    let own = format!("{} of yours", explain::count(pods, "pod"));
     Ok(match denied {
         0 => own,
         denied => format!("{own}, {denied} of them denied"),

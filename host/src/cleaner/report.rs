@@ -6,6 +6,7 @@ use anstyle::Style;
 use jiff::Timestamp;
 use podloom_api::{ConditionResult, ConditionVerdict, PlannedObject};
 use podloom_controllers::cleaner::offline::{Cause, Live, Next, Rehearsal, TargetLine};
+use podloom_syntax::text::{cut, joined};
 use serde_json::{Value, json};
 
 use super::files::Checked;
@@ -208,25 +209,15 @@ fn verdict(result: &ConditionResult, conditions: &[String]) -> Vec<String> {
 /// A condition in one line.
 fn shortened(condition: &str) -> String {
     let words: Vec<&str> = condition.split_whitespace().collect();
-    let line = shown(&words.join(" "));
-    match line.char_indices().nth(CONDITION_CHARACTERS) {
-        Some((end, _)) => format!("{}...", line.get(..end).unwrap_or_default()),
-        None => line,
-    }
+    cut(&shown(&words.join(" ")), CONDITION_CHARACTERS, "...").into_owned()
 }
 
 fn seen(target: &TargetLine) -> String {
-    let names = target.objects.iter().take(NAMES);
-    let names: Vec<String> = names.map(|name| shown(name)).collect();
-    let more = match target.objects.len().saturating_sub(NAMES) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let names = match names.is_empty() {
+    let names = match target.objects.is_empty() {
         true => "none".to_owned(),
-        false => names.join(", "),
+        false => joined(&target.objects, NAMES, ", ", |name| shown(name)),
     };
-    format!("{}: {} {names}{more}", target.name, shown(&target.kind))
+    format!("{}: {} {names}", target.name, shown(&target.kind))
 }
 
 fn doomed(object: &PlannedObject) -> String {

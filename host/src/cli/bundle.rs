@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use podloom_syntax::names;
 
 use super::namespace;
 
@@ -69,14 +70,7 @@ const LONGEST_NAME: usize = 253 - "-999".len();
 
 /// The name of a ConfigMap: parts separated by dots, each like a DNS label but of any length.
 fn config_map_name(text: &str) -> Result<String, &'static str> {
-    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let is_part = |part: &str| {
-        !part.is_empty()
-            && part.bytes().all(is_inner)
-            && !part.starts_with('-')
-            && !part.ends_with('-')
-    };
-    if text.len() <= LONGEST_NAME && text.split('.').all(is_part) {
+    if text.len() <= LONGEST_NAME && names::dns_subdomain(text).is_ok() {
         return Ok(text.to_owned());
     }
     Err(

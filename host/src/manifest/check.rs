@@ -10,6 +10,7 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ValidationError, Validator};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use podloom_api::{SelenosisApi, SelenosisKind};
+use podloom_syntax::names;
 use serde_json::{Map, Value, json};
 
 use self::words::{expected_types, in_words, one_of};
@@ -87,7 +88,7 @@ fn check_name(document: &Document, findings: &mut Findings) {
             .to_owned()
     } else if name.is_empty() {
         "the name is missing: set metadata.name".to_owned()
-    } else if !is_dns_subdomain(name) {
+    } else if names::dns_subdomain(name).is_err() {
         format!(
             "{} is not a valid name: use at most 253 lower-case letters, digits, '-' and '.', and start and end each part with a letter or digit",
             quoted(name)
@@ -96,18 +97,6 @@ fn check_name(document: &Document, findings: &mut Findings) {
         return;
     };
     findings.errors.push(document.diagnostic(&path, message));
-}
-
-fn is_dns_subdomain(name: &str) -> bool {
-    name.len() <= 253
-        && name.split('.').all(|part| {
-            !part.is_empty()
-                && !part.starts_with('-')
-                && !part.ends_with('-')
-                && part
-                    .bytes()
-                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
-        })
 }
 
 /// Checks what is printed unchanged: whether it should be.

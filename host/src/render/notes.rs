@@ -6,6 +6,7 @@ use podloom_controllers::{Severity, remarks_of};
 
 use super::{Settled, title};
 use crate::error::Diagnostic;
+use crate::explain;
 
 /// How many different remarks of one severity are shown.
 const SHOWN: usize = 50;
@@ -45,8 +46,7 @@ pub(super) fn of(outcomes: &[Settled<'_>], severity: Severity, namespace: &str) 
 fn shared((mut first, others): (Diagnostic, usize)) -> Diagnostic {
     let others = match others {
         0 => return first,
-        1 => " and 1 more pod".to_owned(),
-        more => format!(" and {more} more pods"),
+        more => format!(" and {}", explain::count(more, "more pod")),
     };
     first.object = first.object.map(|object| object + &others);
     first

@@ -12,7 +12,7 @@ mod worker;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -22,6 +22,7 @@ use podloom_control_loop::LoopMetrics;
 use podloom_mutators::{
     Engine, EngineOptions, InstanceAllocation, Loader, Reload, Serving, Signers, Slot, WatchMode,
 };
+use podloom_turns::lock;
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tokio::sync::mpsc::Receiver;
@@ -145,7 +146,7 @@ impl CandidateChain {
         let candidate = self.slot.serving();
         let dropped = self.metrics.dropped().get();
         let pair = Pair::of(serving, &candidate);
-        let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut results = lock(&self.results);
         answer::of(&candidate, results.of(pair, dropped), dropped)
     }
 

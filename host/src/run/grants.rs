@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use podloom_mutators::Chain;
+use podloom_syntax::text;
 
 /// What each plugin of a chain may read and write.
 pub(super) type Grants = BTreeMap<String, Granted>;
@@ -73,19 +74,14 @@ impl Change<'_> {
 pub(super) fn listed(paths: &[&str]) -> String {
     const SHOWN: usize = 20;
     const SHOWN_BYTES: usize = 200;
-    let shown = paths.iter().take(SHOWN).map(|path| {
+    text::joined(paths, SHOWN, ", ", |path| {
         // Escaped, so that no character is invisible or ends the line.
         let path = format!("{path:?}");
         match path.get(..path.floor_char_boundary(SHOWN_BYTES)) {
             Some(start) if start.len() < path.len() => format!("{start}..."),
             _ => path,
         }
-    });
-    let shown = shown.collect::<Vec<_>>().join(", ");
-    match paths.len().saturating_sub(SHOWN) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
+    })
 }
 
 fn beyond<'g>(paths: &'g [String], others: &[String]) -> Vec<&'g str> {

@@ -1,10 +1,11 @@
 //! What the console shows of the past: the latest pods, and the latest attempts to load the chain. There is none without a console.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use podloom_mutators::Reload;
+use podloom_turns::lock;
 
 use crate::mutator::RecentPods;
 
@@ -68,7 +69,7 @@ impl History {
             Reload::Refused { repeated: true, .. } => return,
             Reload::Refused { error, .. } => attempt.error = Some(error.to_string()),
         }
-        let mut attempts = self.lock();
+        let mut attempts = lock(&self.attempts);
         if attempts.len() == ATTEMPTS {
             attempts.pop_back();
         }
@@ -77,11 +78,7 @@ impl History {
 
     /// The latest first.
     pub(super) fn attempts(&self) -> Vec<Attempt> {
-        self.lock().iter().cloned().collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Attempt>> {
-        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.attempts).iter().cloned().collect()
     }
 }
 

@@ -1,11 +1,12 @@
 //! Reports each attempt to load a chain: in the log, the metrics, the console, and an Event on the operator's own pod.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use podloom_api::names::event;
 use podloom_controllers::{Events, Notice};
 use podloom_mutators::{Chain, LoadError, Reload};
+use podloom_turns::lock;
 
 use super::grants::{self, Grants};
 use super::history::History;
@@ -70,7 +71,7 @@ impl ReloadReporter {
 
     fn log_changed_grants(&self, chain: &Chain) {
         let after = grants::of(chain);
-        let mut granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut granted = lock(&self.granted);
         for change in granted
             .iter()
             .flat_map(|before| grants::changes(before, &after))

@@ -4,7 +4,8 @@
 //! caller can invent as many namespaces as it likes, and stays one group. What has no groups uses `()`.
 //!
 //! [`Turns`] is the queue: take a turn, do the work, drop the turn. The rules are in `line.rs`, which is pure. [`Rate`] is for what nobody
-//! waits for: what is too much is left out. [`Lines`] does so with lines in the log.
+//! waits for: what is too much is left out. [`Lines`] does so with lines in the log. [`lock`] is the turn of a moment, at a value in memory:
+//! it is here because each room that shares such a value may use this crate.
 
 mod line;
 mod lines;
@@ -69,6 +70,11 @@ pub trait Key: Eq + Hash + Clone {}
 
 impl<K: Eq + Hash + Clone> Key for K {}
 
+/// Locks a value. It stays in use if whoever had it panicked: a bad pass must not stop the passes after it.
+pub fn lock<T: ?Sized>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl<G: Key, T: Key> Turns<G, T> {
     /// All turns are free.
     #[must_use]
@@ -119,7 +125,7 @@ impl<G: Key, T: Key> Turns<G, T> {
     }
 
     fn line(&self) -> MutexGuard<'_, Shared<G, T>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 use std::mem;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use crate::Key;
+use crate::{Key, lock};
 
 /// How many keys are remembered. Beyond, everything new is left out until a period ends.
 const KEYS: usize = 4096;
@@ -111,7 +111,7 @@ impl<K: Key> Rate<K> {
     }
 
     fn keys(&self) -> MutexGuard<'_, HashMap<K, Period>> {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.keys)
     }
 }
 

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use podloom_turns::lock;
 
 /// The longest body. The API server takes objects of up to 3 MiB, and a review of an update has two.
 pub(crate) const BODY_BYTES: usize = 8 << 20;
@@ -56,7 +58,7 @@ impl Budget {
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the webhooks know about namespaces: a cache, and a question to the API server about those that are too new for it.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
@@ -10,6 +10,7 @@ use kube::api::ListParams;
 use kube::core::PartialObjectMeta;
 use kube::{Api, Client};
 use podloom_controllers::{AdmissionCaches, NamespaceMetadata};
+use podloom_turns::lock;
 use tokio::time::timeout_at;
 
 use crate::PeerTurns;
@@ -71,10 +72,7 @@ impl ClusterNamespaces {
             )),
             Ok(Err(kube::Error::Api(status))) if status.is_forbidden() => {
                 let pause = Some(Instant::now() + PAUSE);
-                *self
-                    .quiet_until
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner) = pause;
+                *lock(&self.quiet_until) = pause;
                 None
             }
             Ok(Err(_)) | Err(_) => None,
@@ -82,10 +80,7 @@ impl ClusterNamespaces {
     }
 
     fn is_quiet(&self) -> bool {
-        let until = *self
-            .quiet_until
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let until = *lock(&self.quiet_until);
         until.is_some_and(|until| Instant::now() < until)
     }
 }

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use podloom_syntax::text::is_hidden;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -356,14 +357,9 @@ pub(crate) fn shorten(text: &str, bytes: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}{DOTS}", text.get(..end).unwrap_or_default()))
 }
 
-/// A warning travels in an HTTP header, which has one line, and both end on terminals: control characters, and those that change the
-/// direction of the text, become spaces.
+/// A warning travels in an HTTP header, which has one line, and both end on terminals: hidden characters become spaces.
 fn one_line(text: &str) -> String {
-    let is_harmful = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    text.replace(is_harmful, " ")
+    text.replace(is_hidden, " ")
 }
 
 #[cfg(test)]

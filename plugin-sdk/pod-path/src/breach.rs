@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use podloom_syntax::text;
 use serde_json::Value;
 
 use crate::error::AccessError;
@@ -112,8 +113,5 @@ fn value_noun(value: &Value) -> String {
 /// A text as messages show it, which must not be as long as a plugin likes.
 fn cut(text: &str) -> Cow<'_, str> {
     const LONGEST: usize = 80;
-    match text.char_indices().nth(LONGEST) {
-        None => Cow::Borrowed(text),
-        Some((end, _)) => Cow::Owned(format!("{}...", text.get(..end).unwrap_or_default())),
-    }
+    text::cut(text, LONGEST, "...")
 }

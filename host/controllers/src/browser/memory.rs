@@ -4,11 +4,12 @@
 //! Watches lag behind writes. A plan that did not know of a pod which was just created would create a second one.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::core::ObjectMeta;
+use podloom_turns::lock;
 use tokio::time::Instant;
 
 use super::cause::Disruption;
@@ -68,7 +69,7 @@ impl Memory {
 
     /// Returns when this process first saw a Browser that has no pod: now, if this is the first time.
     pub(crate) fn first_seen(&self, browser: &ObjectMeta, now: Timestamp) -> Timestamp {
-        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = lock(&self.0);
         let entry = entries
             .entry(uid(browser).to_owned())
             .or_insert_with(Entry::new);
@@ -157,7 +158,7 @@ impl Memory {
 
     /// Forgets a Browser that is gone, and those that disappeared unnoticed.
     pub(crate) fn forget(&self, browser: &ObjectMeta) {
-        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = lock(&self.0);
         entries.remove(uid(browser));
         entries.retain(|_, entry| entry.at.elapsed() < FORGET);
         if entries.is_empty() {
@@ -170,7 +171,7 @@ impl Memory {
     }
 
     fn note_uid(&self, uid: &str, change: impl FnOnce(&mut Entry)) {
-        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = lock(&self.0);
         let entry = entries.entry(uid.to_owned()).or_insert_with(Entry::new);
         entry.at = Instant::now();
         change(entry);
@@ -178,7 +179,7 @@ impl Memory {
 
     /// Changes an entry, if there is one, and drops it once nothing is left in it.
     fn change<T>(&self, browser: &ObjectMeta, change: impl FnOnce(&mut Entry) -> T) -> Option<T> {
-        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = lock(&self.0);
         let entry = entries.get_mut(uid(browser))?;
         let changed = change(entry);
         if entry.is_empty() {

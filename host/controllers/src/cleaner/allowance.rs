@@ -5,8 +5,9 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use podloom_turns::lock;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// All looks together, in bytes.
@@ -68,10 +69,6 @@ impl Allowance {
         // It is never closed.
         self.long.acquire().await.ok()
     }
-
-    fn lock(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Share {
@@ -88,7 +85,7 @@ impl Share {
         if self.bytes + bytes > OF_ONE_NAMESPACE {
             return Err(NoRoom::TooLarge);
         }
-        let mut taken = self.allowance.lock();
+        let mut taken = lock(&self.allowance.taken);
         let of_namespace = taken.by_namespace.get(&self.namespace);
         let of_namespace = of_namespace.copied().unwrap_or_default() + bytes;
         if taken.all + bytes > TOTAL || of_namespace > OF_ONE_NAMESPACE {
@@ -106,7 +103,7 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        let mut taken = self.allowance.lock();
+        let mut taken = lock(&self.allowance.taken);
         taken.all -= self.bytes;
         if let Some(of_namespace) = taken.by_namespace.get_mut(&self.namespace) {
             *of_namespace -= self.bytes;

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIResource, APIResourceList};
 use kube::Client;
 use kube::core::ApiResource;
+use podloom_turns::lock;
 use tokio::time::{Instant, timeout};
 
 use super::checked::KindReference;
@@ -87,11 +88,7 @@ impl Discovery {
     }
 
     fn version(&self, kind: &KindReference) -> Arc<Version> {
-        let mut versions = self
-            .0
-            .versions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut versions = lock(&self.0.versions);
         let key = (kind.group.clone(), kind.version.clone());
         if versions.len() >= VERSIONS_MAX && !versions.contains_key(&key) {
             // Whoever names what does not exist must not have all others ask again.

@@ -9,6 +9,7 @@ use super::action::Fate;
 use super::served::ServedKind;
 use super::sight::{Problem, SeenTarget, metadata};
 use crate::engine::kind::ResourceScope;
+use crate::shown::at_most;
 
 /// How much is kept of why an object cannot be deleted, in bytes.
 const MESSAGE_MAX: usize = 256;
@@ -80,13 +81,15 @@ pub(super) fn fold(progress: &mut DeletionProgress, fates: Vec<(usize, Fate)>) {
         let Some(object) = progress.objects.get_mut(place) else {
             continue;
         };
-        (object.outcome, object.message) = match fate {
+        let (outcome, message) = match fate {
             Fate::Accepted => (Some(ObjectOutcome::Accepted), None),
             Fate::Gone => (Some(ObjectOutcome::Gone), None),
             Fate::Replaced => (Some(ObjectOutcome::Replaced), None),
-            Fate::Skipped(message) => (Some(ObjectOutcome::Skipped), Some(cut(message))),
-            Fate::Failed(message) => (None, Some(cut(message))),
+            Fate::Skipped(message) => (Some(ObjectOutcome::Skipped), Some(message)),
+            Fate::Failed(message) => (None, Some(message)),
         };
+        object.outcome = outcome;
+        object.message = message.map(|message| at_most(MESSAGE_MAX, message));
     }
     let mut room = MESSAGES_MAX;
     for message in progress
@@ -99,11 +102,6 @@ pub(super) fn fold(progress: &mut DeletionProgress, fates: Vec<(usize, Fate)>) {
         }
         room = room.saturating_sub(message.len());
     }
-}
-
-fn cut(mut message: String) -> String {
-    message.truncate(message.floor_char_boundary(MESSAGE_MAX));
-    message
 }
 
 #[cfg(test)]

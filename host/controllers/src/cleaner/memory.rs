@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
 use kube::core::ObjectMeta;
 use podloom_cel::{Failure, Program};
+use podloom_turns::lock;
 use serde::Serialize;
 
 /// What is remembered, by UID. Cheap to clone; all clones share it.
@@ -91,17 +92,17 @@ impl Edition {
 impl Memory {
     /// Knows a Cleaner from now on.
     pub(super) fn know(&self, uid: &Arc<str>) {
-        self.lock().entry(Arc::clone(uid)).or_default();
+        lock(&self.0).entry(Arc::clone(uid)).or_default();
     }
 
     /// Returns whether it knows a Cleaner.
     pub(super) fn knows(&self, uid: &str) -> bool {
-        self.lock().contains_key(uid)
+        lock(&self.0).contains_key(uid)
     }
 
     /// Returns what is remembered of a Cleaner of this generation.
     pub(super) fn recall(&self, uid: &str, generation: Option<i64>) -> Recalled {
-        let all = self.lock();
+        let all = lock(&self.0);
         let Some(it) = all.get(uid) else {
             return Recalled::default();
         };
@@ -134,7 +135,7 @@ impl Memory {
 
     /// Returns the programs of this generation.
     pub(super) fn programs(&self, uid: &str, generation: Option<i64>) -> Option<Arc<[Program]>> {
-        let all = self.lock();
+        let all = lock(&self.0);
         let compilation = all.get(uid)?.compilation.as_ref()?;
         let programs = compilation.programs.as_ref();
         programs
@@ -154,7 +155,7 @@ impl Memory {
 
     /// Returns how many events of targets have come.
     pub(super) fn events(&self, uid: &str) -> u64 {
-        self.lock().get(uid).map_or(0, |it| it.events)
+        lock(&self.0).get(uid).map_or(0, |it| it.events)
     }
 
     /// Counts an event of a target.
@@ -164,16 +165,12 @@ impl Memory {
 
     /// Forgets a Cleaner that is gone.
     pub(super) fn forget(&self, uid: &str) {
-        self.lock().remove(uid);
+        lock(&self.0).remove(uid);
     }
 
     fn change(&self, uid: &str, change: impl FnOnce(&mut Remembered)) {
-        if let Some(it) = self.lock().get_mut(uid) {
+        if let Some(it) = lock(&self.0).get_mut(uid) {
             change(it);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Remembered>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

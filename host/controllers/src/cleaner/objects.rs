@@ -21,6 +21,7 @@ use tokio::time::timeout;
 use super::allowance::{Allowance, NoRoom, Share};
 use super::failure::{FailureKind, RequestError};
 use super::served::ServedKind;
+use crate::shown::at_most;
 
 /// How long one request may take, retries of the client included.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
@@ -352,9 +353,8 @@ fn if_there(answer: Result<Value, Answer>) -> Result<Option<Value>, RequestError
 }
 
 /// What others say of an object goes into statuses and logs: it is cut, and stays in one line.
-fn failed(kind: FailureKind, mut message: String) -> Answer {
-    message.truncate(message.floor_char_boundary(MESSAGE_MAX));
-    let message = message.replace(char::is_control, " ");
+fn failed(kind: FailureKind, message: String) -> Answer {
+    let message = at_most(MESSAGE_MAX, message).replace(char::is_control, " ");
     Answer::Failed(RequestError { kind, message })
 }
 

@@ -7,11 +7,12 @@ mod kinds;
 mod task;
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kube::Client;
 use kube::core::ObjectMeta;
+use podloom_turns::lock;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -73,7 +74,7 @@ impl Watches {
     /// Sets what a Cleaner is interested in: watches begin, and those that nobody uses any more end.
     pub(super) fn set(&self, id: &CleanerId, wishes: &[Wish]) {
         let interests: Vec<Interest> = wishes.iter().map(|(_, it)| it.clone()).collect();
-        let mut state = self.0.lock();
+        let mut state = lock(&self.0.state);
         let State { index, kinds } = &mut *state;
         let before: BTreeSet<Place> = index.places(&id.uid).cloned().collect();
         let after = index.set(id, &interests);
@@ -98,19 +99,19 @@ impl Watches {
 
     /// Returns whether a Cleaner is interested in anything.
     pub(super) fn knows(&self, uid: &str) -> bool {
-        self.0.lock().index.knows(uid)
+        lock(&self.0.state).index.knows(uid)
     }
 
     /// Sets what a Cleaner has seen of the objects that it is interested in.
     pub(super) fn see(&self, id: &CleanerId, objects: Vec<SeenObject>) {
-        self.0.lock().index.see(id, objects);
+        lock(&self.0.state).index.see(id, objects);
     }
 
     /// Waits until all watches that a Cleaner uses have an answer of the API server, but not for long.
     pub(super) async fn answered(&self, uid: &str) {
         let mut answers = self.0.answers.subscribe();
         let answered = async {
-            while self.0.lock().has_pending(uid) {
+            while lock(&self.0.state).has_pending(uid) {
                 if answers.changed().await.is_err() {
                     return;
                 }
@@ -123,7 +124,7 @@ impl Watches {
     /// Returns the kinds that a Cleaner is interested in and the operator may not watch. From now on, the Cleaner is woken when that
     /// changes.
     pub(super) fn unwatched(&self, uid: &str) -> Vec<String> {
-        let mut state = self.0.lock();
+        let mut state = lock(&self.0.state);
         let State { index, kinds } = &mut *state;
         let forbidden = index
             .places(uid)
@@ -134,19 +135,15 @@ impl Watches {
 }
 
 impl Inner {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Wakes whom a change of an object matters to.
     fn changed(&self, place: &Place, object: &ObjectMeta) {
-        let affected = self.lock().index.affected(place, object);
+        let affected = lock(&self.state).index.affected(place, object);
         self.alarms.ring(&affected);
     }
 
     /// Puts down what the API server answers to a watch, and wakes those to whom something else was told.
     fn answered(self: &Arc<Self>, kind: &KindKey, namespace: Option<&Arc<str>>, answer: Answer) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let State { index, kinds } = &mut *state;
         let starts = kinds.answered(kind, namespace, answer);
         kinds.start(starts, |watched| task::run(Arc::downgrade(self), watched));

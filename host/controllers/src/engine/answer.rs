@@ -4,6 +4,7 @@ use kube::core::Status;
 
 use super::error::{Attempt, Error};
 use super::plain::plain;
+use crate::shown::at_most;
 
 /// The longest message of the API server that is passed on, in bytes.
 const SENTENCE_MAX: usize = 4096;
@@ -126,7 +127,5 @@ pub(super) fn no_answer(error: &kube::Error) -> String {
 
 /// The message of a status, cut to what a condition can hold, since admission webhooks may send any text.
 pub(super) fn sentence(status: Status) -> String {
-    let mut sentence = status.message;
-    sentence.truncate(sentence.floor_char_boundary(SENTENCE_MAX));
-    sentence
+    at_most(SENTENCE_MAX, status.message)
 }

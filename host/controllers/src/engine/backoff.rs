@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use kube::core::ObjectMeta;
 use kube::runtime::utils::Backoff as WaitBackoff;
+use podloom_turns::lock;
 use tokio::time::Instant;
 
 /// How long a watch waits after its first error.
@@ -150,7 +151,7 @@ impl Backoff {
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut Objects) -> T) -> T {
-        work(&mut self.objects.lock().unwrap_or_else(PoisonError::into_inner))
+        work(&mut lock(&self.objects))
     }
 }
 

@@ -1,9 +1,10 @@
 //! What is said of watches that break: each one is counted, and the log has a line in a while.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use kube::runtime::watcher;
+use podloom_turns::lock;
 use tokio::time::Instant;
 
 use super::metrics::EngineMetrics;
@@ -27,7 +28,7 @@ impl Seldom {
     /// Returns how many lines were left out since the last one, if it is time for another one.
     pub(crate) fn is_due(&self) -> Option<u64> {
         let now = Instant::now();
-        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = lock(&self.0);
         if said.at.is_some_and(|at| now.duration_since(at) < SAID) {
             said.left_out += 1;
             return None;

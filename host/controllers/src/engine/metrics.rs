@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use kube::Client;
+use podloom_turns::lock;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -178,13 +179,13 @@ impl Objects {
             phases,
             caches: Vec::new(),
         };
-        self.lock().insert(controller, counting);
+        lock(&self.0).insert(controller, counting);
     }
 
     /// Counts the objects of a cache until the returned value is dropped. The controller must be declared.
     #[must_use]
     pub fn count(&self, controller: &'static str, cache: Phases) -> Counted {
-        if let Some(counting) = self.lock().get_mut(controller) {
+        if let Some(counting) = lock(&self.0).get_mut(controller) {
             counting.caches.push(Arc::clone(&cache));
         }
         Counted {
@@ -197,7 +198,7 @@ impl Objects {
     /// Returns the number of a controller's objects in each phase.
     #[must_use]
     pub fn counts(&self, controller: &'static str) -> Counts {
-        let (mut counts, caches) = match self.lock().get(controller) {
+        let (mut counts, caches) = match lock(&self.0).get(controller) {
             Some(counting) => {
                 let none = counting.phases.iter().map(|phase| (*phase, 0));
                 (none.collect::<Counts>(), counting.caches.clone())
@@ -209,15 +210,11 @@ impl Objects {
         }
         counts
     }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, Counting>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        if let Some(counting) = self.objects.lock().get_mut(self.controller) {
+        if let Some(counting) = lock(&self.objects.0).get_mut(self.controller) {
             let others = |cache: &Phases| !Arc::ptr_eq(cache, &self.cache);
             counting.caches.retain(others);
         }
@@ -232,7 +229,7 @@ impl fmt::Debug for Objects {
 
 impl Collector for Objects {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let controllers: Vec<&'static str> = self.lock().keys().copied().collect();
+        let controllers: Vec<&'static str> = lock(&self.0).keys().copied().collect();
         let mut objects = encoder.encode_descriptor(
             "objects",
             "Objects by controller and phase",

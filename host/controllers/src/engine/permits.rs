@@ -1,10 +1,11 @@
 //! A limit on the concurrent passes of one namespace.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use kube::core::ObjectMeta;
+use podloom_turns::lock;
 
 /// A namespace and a name in it.
 type Id = (String, String);
@@ -106,8 +107,7 @@ impl PassPermits {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Namespace>> {
-        let namespaces = self.0.namespaces.lock();
-        namespaces.unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.namespaces)
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, Hash, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use futures::{Stream, StreamExt, TryStreamExt};
 use kube::Resource;
 use kube::core::ObjectMeta;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher;
+use podloom_turns::lock;
 use prometheus_client::metrics::gauge::Gauge;
 
 /// The capacity that an empty queue keeps, so that a start with thousands of objects does not cost memory for ever.
@@ -85,7 +86,7 @@ impl Queue {
 
     /// Removes an object whose pass starts, or that was deleted before.
     pub(super) fn taken(&self, namespace: Option<&str>, name: &str) {
-        let mut waiting = self.0.lock();
+        let mut waiting = lock(&self.0.waiting);
         if waiting.remove(&self.0.hash(namespace, name)) {
             self.0.depth.dec();
         }
@@ -95,7 +96,7 @@ impl Queue {
     }
 
     fn insert(&self, namespace: Option<&str>, name: &str) {
-        if self.0.lock().insert(self.0.hash(namespace, name)) {
+        if lock(&self.0.waiting).insert(self.0.hash(namespace, name)) {
             self.0.depth.inc();
         }
     }
@@ -105,15 +106,11 @@ impl Inner {
     fn hash(&self, namespace: Option<&str>, name: &str) -> u64 {
         self.hasher.hash_one((namespace, name))
     }
-
-    fn lock(&self) -> MutexGuard<'_, HashSet<u64>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        let left = self.lock().len();
+        let left = lock(&self.waiting).len();
         self.depth.dec_by(i64::try_from(left).unwrap_or_default());
     }
 }

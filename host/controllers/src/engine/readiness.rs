@@ -1,7 +1,9 @@
 //! Reports which caches are not yet filled.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use podloom_turns::lock;
 
 /// The caches that are not yet filled; shared with the handler of readiness probes.
 #[derive(Clone, Debug, Default)]
@@ -17,26 +19,22 @@ impl Readiness {
     /// Returns the names of the caches that are not yet filled, for people.
     #[must_use]
     pub fn awaited(&self) -> Vec<String> {
-        self.lock().iter().cloned().collect()
+        lock(&self.0).iter().cloned().collect()
     }
 
     /// Reports a cache as not yet filled until the returned value is dropped. The name is for people.
     #[must_use]
     pub fn await_cache(&self, cache: String) -> Awaited {
-        self.lock().insert(cache.clone());
+        lock(&self.0).insert(cache.clone());
         Awaited {
             readiness: self.clone(),
             cache,
         }
     }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Awaited {
     fn drop(&mut self) {
-        self.readiness.lock().remove(&self.cache);
+        lock(&self.readiness.0).remove(&self.cache);
     }
 }

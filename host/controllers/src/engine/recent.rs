@@ -9,10 +9,11 @@
 //! decides.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use kube::core::ObjectMeta;
+use podloom_turns::lock;
 use tokio::time::Instant;
 
 /// After this time without our write in the cache, the object is read from the API server. Busy watches lag for seconds.
@@ -63,7 +64,7 @@ pub(super) enum Cached {
 impl Recent {
     /// Compares a cached object with our last write of it.
     pub(super) fn compare(&self, cached: &ObjectMeta) -> Cached {
-        let mut writes = self.lock();
+        let mut writes = lock(&self.0);
         let Some(write) = writes.of.get_mut(uid(cached)) else {
             return Cached::Current;
         };
@@ -82,7 +83,7 @@ impl Recent {
     /// Records the object as it is after our write.
     pub(super) fn wrote(&self, object: &ObjectMeta) {
         let at = Instant::now();
-        let mut writes = self.lock();
+        let mut writes = lock(&self.0);
         let before = writes.of.remove(uid(object));
         // If it cannot be compared, nothing waits for it.
         if let Some(version) = version(object) {
@@ -104,13 +105,13 @@ impl Recent {
 
     /// Notes that a pass over an object begins.
     pub(super) fn begin(&self, object: &ObjectMeta) {
-        let mut writes = self.lock();
+        let mut writes = lock(&self.0);
         writes.running.insert(uid(object).to_owned(), Vec::new());
     }
 
     /// Notes that a pass over an object has ended. Returns whether an event that came meanwhile needs another one.
     pub(super) fn end(&self, object: &ObjectMeta) -> bool {
-        let mut writes = self.lock();
+        let mut writes = lock(&self.0);
         let shown = writes.running.remove(uid(object)).unwrap_or_default();
         let write = writes.of.get(uid(object));
         let is_idle = |version: &Option<u64>| {
@@ -122,7 +123,7 @@ impl Recent {
 
     /// Returns whether an event of a change wakes nobody: it shows exactly what we wrote, or a pass is running, whose end decides.
     pub(super) fn is_idle(&self, shown: &ObjectMeta) -> bool {
-        let mut writes = self.lock();
+        let mut writes = lock(&self.0);
         let version = version(shown);
         if let Some(running) = writes.running.get_mut(uid(shown)) {
             running.push(version);
@@ -135,7 +136,7 @@ impl Recent {
 
     /// Makes the event of our last write of an object wake it, also if it came already.
     pub(super) fn needs_event(&self, object: &ObjectMeta) {
-        let mut writes = self.lock();
+        let mut writes = lock(&self.0);
         if let Some(write) = writes.of.get_mut(uid(object)) {
             write.is_awaited = true;
         }
@@ -143,7 +144,7 @@ impl Recent {
 
     /// Records that our write was the end of an object: whatever the cache still shows of it is old. No other object has its UID.
     pub(super) fn ended(&self, object: &ObjectMeta) {
-        let mut writes = self.lock();
+        let mut writes = lock(&self.0);
         let write = OwnWrite {
             version: GONE,
             earlier: Vec::new(),
@@ -156,16 +157,12 @@ impl Recent {
 
     /// Forgets an object that may be gone.
     pub(super) fn forget(&self, object: &ObjectMeta) {
-        let mut writes = self.lock();
+        let mut writes = lock(&self.0);
         writes.of.remove(uid(object));
         writes.sweep();
         if writes.of.is_empty() {
             writes.of.shrink_to_fit();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Writes> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,9 +1,10 @@
 //! Which unreadable objects were reported: each list request shows them all again.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use kube::core::ObjectMeta;
+use podloom_turns::lock;
 
 /// How many objects are remembered. With more, some are reported again.
 const MOST: usize = 1000;
@@ -17,7 +18,7 @@ impl Reported {
     pub(super) fn is_new(&self, object: &ObjectMeta) -> bool {
         let uid = object.uid.clone().unwrap_or_default();
         let version = object.resource_version.clone().unwrap_or_default();
-        let mut versions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut versions = lock(&self.0);
         if versions.len() >= MOST && !versions.contains_key(&uid) {
             versions.clear();
         }

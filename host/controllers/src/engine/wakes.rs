@@ -2,9 +2,10 @@
 //! objects.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use futures::{Stream, StreamExt, stream};
+use podloom_turns::lock;
 use tokio::sync::Notify;
 
 /// Where objects of one controller are noted. Cheap to clone; all clones share them.
@@ -31,13 +32,13 @@ impl Wakes {
     /// Wakes an object.
     pub(crate) fn wake(&self, namespace: &str, name: &str) {
         let id = (namespace.to_owned(), name.to_owned());
-        self.lock().some.insert(id);
+        lock(&self.0.noted).some.insert(id);
         self.0.bell.notify_one();
     }
 
     /// Wakes all objects.
     pub(crate) fn wake_all(&self) {
-        self.lock().all = true;
+        lock(&self.0.noted).all = true;
         self.0.bell.notify_one();
     }
 
@@ -45,14 +46,10 @@ impl Wakes {
     pub(crate) fn taken(&self) -> impl Stream<Item = Noted> + Send + use<> {
         stream::unfold(self.clone(), |wakes| async move {
             wakes.0.bell.notified().await;
-            let taken = std::mem::take(&mut *wakes.lock());
+            let taken = std::mem::take(&mut *lock(&wakes.0.noted));
             Some((taken, wakes))
         })
         .filter(|taken| std::future::ready(*taken != Noted::default()))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Noted> {
-        self.0.noted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use futures::channel::mpsc;
 use futures::{Stream, StreamExt, TryStreamExt, future};
@@ -13,6 +13,7 @@ use kube::runtime::reflector::store::Writer;
 use kube::runtime::utils::WatchStreamExt;
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client, Resource};
+use podloom_turns::lock;
 use serde::de::DeserializeOwned;
 use tokio::time::sleep;
 use tower::service_fn;
@@ -80,10 +81,7 @@ pub(crate) fn paced(client: &Client) -> Client {
         async move {
             let mut query = request.uri().query().unwrap_or_default().split('&');
             if query.any(|parameter| parameter.starts_with("watch=")) {
-                let wait = waits
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .before_attempt();
+                let wait = lock(&waits).before_attempt();
                 sleep(wait).await;
             }
             client.send(request).await

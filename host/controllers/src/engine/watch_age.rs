@@ -5,13 +5,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use http::Request;
 use http_body_util::BodyExt;
 use kube::Client;
 use kube::client::Body;
+use podloom_turns::lock;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -38,7 +39,7 @@ impl WatchAges {
             kind,
             last: Mutex::new(Instant::now()),
         });
-        self.lock().push(Arc::downgrade(&age));
+        lock(&self.0).push(Arc::downgrade(&age));
         let namespace = client.default_namespace().to_owned();
         let client = paced(client);
         let service = service_fn(move |request: Request<Body>| {
@@ -68,7 +69,7 @@ impl WatchAges {
     /// Returns the age of the oldest watch of each kind.
     fn ages(&self) -> BTreeMap<&'static str, Duration> {
         let mut ages = BTreeMap::new();
-        self.lock().retain(|watch| {
+        lock(&self.0).retain(|watch| {
             let Some(watch) = watch.upgrade() else {
                 return false;
             };
@@ -78,19 +79,15 @@ impl WatchAges {
         });
         ages
     }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Weak<WatchAge>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl WatchAge {
     fn reset(&self) {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        *lock(&self.last) = Instant::now();
     }
 
     fn elapsed(&self) -> Duration {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = lock(&self.last);
         last.elapsed()
     }
 }

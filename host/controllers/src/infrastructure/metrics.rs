@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kube::runtime::reflector::Store;
 use podloom_api::{ClusterObject, ClusterState, OperationKind};
+use podloom_turns::lock;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -184,16 +185,12 @@ impl Drop for Counted {
 
 impl Clusters {
     fn set(&self, caches: Option<Stores>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = caches;
+        *lock(&self.0) = caches;
     }
 
     /// The number of Clusters in each state.
     fn counts(&self) -> BTreeMap<&'static str, i64> {
-        let caches = self
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let caches = lock(&self.0).clone();
         let states = ClusterState::ALL.map(|state| (state.as_str(), 0));
         let mut counts = BTreeMap::from(states);
         for cluster in caches

@@ -1,13 +1,14 @@
 //! What probes of Infrastructure Managers and clouds found, in memory: after a restart all are probed again.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Resource;
 use podloom_api::names::infrastructure::reason;
+use podloom_turns::lock;
 
 use super::im::{Failure, FailureKind};
 use super::resolve::{SecretKey, Unresolved};
@@ -104,21 +105,17 @@ pub(crate) struct Probes<F>(Arc<Mutex<HashMap<String, Probe<F>>>>);
 impl<F: Clone> Probes<F> {
     /// Returns the latest probe of an object.
     pub(crate) fn get(&self, uid: &str) -> Option<Probe<F>> {
-        self.lock().get(uid).cloned()
+        lock(&self.0).get(uid).cloned()
     }
 
     /// Remembers a probe of an object.
     pub(crate) fn put(&self, uid: &str, probe: Probe<F>) {
-        self.lock().insert(uid.to_owned(), probe);
+        lock(&self.0).insert(uid.to_owned(), probe);
     }
 
     /// Forgets all objects but these.
     pub(crate) fn keep(&self, is_there: impl Fn(&str) -> bool) {
-        self.lock().retain(|uid, _| is_there(uid));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Probe<F>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0).retain(|uid, _| is_there(uid));
     }
 }
 

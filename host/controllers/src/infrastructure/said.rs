@@ -5,10 +5,11 @@
 //! other for ever. So each writes only what is new in its own eyes, and the latest news stands.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use podloom_api::{CloudStatus, InfrastructureProviderStatus};
+use podloom_turns::lock;
 
 /// A status that several installations may write.
 pub(crate) trait Shared: Clone + PartialEq {
@@ -117,10 +118,6 @@ impl<S: Shared> Said<S> {
             Self::Nothing => is_used || seen.generation() != wanted.generation(),
         }
     }
-}
-
-fn lock<S>(all: &Mutex<HashMap<String, S>>) -> MutexGuard<'_, HashMap<String, S>> {
-    all.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

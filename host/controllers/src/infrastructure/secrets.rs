@@ -4,7 +4,7 @@
 //! never the value.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use futures::future::try_join_all;
 use k8s_openapi::ByteString;
@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use kube::core::ApiResource;
 use podloom_api::names::infrastructure::{FIELD_MANAGER, reason};
+use podloom_turns::lock;
 
 use super::im::{CloudLogin, Hidden, Owner, Target};
 use super::resolve::{Backend, ImEndpoint, OwnerUse, SecretKey, SecretUse, Unresolved};
@@ -172,7 +173,7 @@ impl Secrets {
             (Some(pem), false) => Trust::PublicAnd(pem.clone()),
             (None, false) => Trust::Public,
         };
-        if let Some(tls) = self.lock().get(&trust) {
+        if let Some(tls) = lock(&self.tls).get(&trust) {
             return Ok(tls.clone());
         }
         let tls = match &trust {
@@ -183,17 +184,13 @@ impl Secrets {
                 Tls::new(&Roots::PublicAnd(&pem), None)?
             }
         };
-        let mut kept = self.lock();
+        let mut kept = lock(&self.tls);
         if kept.len() >= TLS_MAX {
             // Bundles that nobody names any more must not stay for ever.
             kept.clear();
         }
         kept.insert(trust, tls.clone());
         Ok(tls)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Trust, Tls>> {
-        self.tls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads values, each Secret once.

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
+use podloom_turns::lock;
 use tokio::sync::Semaphore;
 
 /// Semaphores with the same number of permits, one for each key.
@@ -24,10 +25,7 @@ impl<K: Eq + Hash> KeyedSemaphores<K> {
 
     /// Returns the semaphore of a key. It is kept for as long as a permit of it, or what is returned, is held.
     pub(super) fn of(&self, key: K) -> Arc<Semaphore> {
-        let mut semaphores = self
-            .semaphores
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut semaphores = lock(&self.semaphores);
         if let Some(semaphore) = semaphores.get(&key).and_then(Weak::upgrade) {
             return semaphore;
         }

@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use podloom_turns::lock;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::spawn_blocking;
 
@@ -85,10 +86,6 @@ impl Drop for Cleanup {
     fn drop(&mut self) {
         lock(&self.running).remove(&self.name);
     }
-}
-
-fn lock(running: &Running) -> MutexGuard<'_, HashMap<String, Lookup>> {
-    running.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Default for SystemResolver {

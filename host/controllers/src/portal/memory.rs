@@ -2,13 +2,14 @@
 //! tried and failed.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::core::ObjectMeta;
 use podloom_api::AppliedTunnel;
+use podloom_turns::lock;
 
 use super::deployment::is_complete;
 use super::world::{OurIdentity, Problem, Refusal, Try};
@@ -202,24 +203,24 @@ impl Memory {
 
     /// Forgets a PortalExpose that is gone.
     pub(super) fn forget(&self, uid: &str) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&self.0);
         all.remove(uid);
     }
 
     /// How much is remembered.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+        lock(&self.0).len()
     }
 
     /// Reads or changes what is known; none if that is nothing.
     fn known<T>(&self, uid: &str, work: impl FnOnce(&mut Known) -> Option<T>) -> Option<T> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&self.0);
         all.get_mut(uid).and_then(work)
     }
 
     fn with<T>(&self, uid: &str, work: impl FnOnce(&mut Known) -> T) -> T {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&self.0);
         work(all.entry(uid.to_owned()).or_default())
     }
 }

@@ -4,13 +4,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use kube::ResourceExt;
 use kube::runtime::reflector::Store;
 use podloom_api::{
     PortalExposeObject, PortalExposeStatus, PortalPhase, RelayConnection, TunnelClassObject,
 };
+use podloom_turns::lock;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -82,16 +83,12 @@ impl Drop for Counted {
 
 impl Tunnels {
     fn set(&self, caches: Option<(Exposes, Classes)>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = caches;
+        *lock(&self.0) = caches;
     }
 
     /// The number of connections in each state, and of PortalExposes with each class.
     fn counts(&self) -> (BTreeMap<&'static str, i64>, BTreeMap<String, i64>) {
-        let caches = self
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let caches = lock(&self.0).clone();
         let states = RelayConnection::ALL.map(|state| (state.as_str(), 0));
         let mut connections = BTreeMap::from(states);
         let Some((exposes, classes)) = caches else {

@@ -3,11 +3,12 @@
 //! An index says who wants which hostname. The watches keep it right, so neither a pass nor a change looks at all PortalExposes.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
 use kube::core::ObjectMeta;
 use podloom_api::{PortalExposeObject, PortalExposeSpec};
+use podloom_turns::lock;
 
 use super::authority::Authority;
 use super::check::TARGETS_MAX;
@@ -63,7 +64,7 @@ impl Rivals {
     pub(crate) fn put(&self, expose: &PortalExposeObject) -> BTreeSet<Id> {
         let edition = Edition::of(&expose.metadata);
         let id = id(&expose.metadata);
-        let mut index = self.lock();
+        let mut index = lock(&self.0);
         let known = index.wishes.get(&id);
         if known.is_some_and(|wish| wish.edition == edition) {
             return BTreeSet::new();
@@ -78,13 +79,13 @@ impl Rivals {
 
     /// Forgets what a PortalExpose wanted. Returns the same as [`Rivals::put`].
     pub(crate) fn remove(&self, id: &Id) -> BTreeSet<Id> {
-        self.lock().replace(id, None)
+        lock(&self.0).replace(id, None)
     }
 
     /// Returns the conflict with the oldest of the others, if that is older than this one.
     pub(crate) fn conflict(&self, expose: &PortalExposeObject) -> Option<Conflict> {
         let own = Rival::of(&expose.metadata);
-        let index = self.lock();
+        let index = lock(&self.0);
         let winners = hostnames(&expose.spec).filter_map(|hostname| {
             let winner = index.rivals.get(&hostname)?.first()?;
             (**winner < own).then(|| (Arc::clone(winner), hostname.authority))
@@ -101,11 +102,7 @@ impl Rivals {
     /// How many hostnames anybody wants.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.lock().rivals.len()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Index> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0).rivals.len()
     }
 }
 

@@ -1,12 +1,13 @@
 //! How many Deployments may roll at once because the plugin chain changed.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::core::ObjectMeta;
 use kube::runtime::reflector::{ObjectRef, Store};
+use podloom_turns::lock;
 use tokio::time::Instant;
 
 use super::deployment::{is_rolling, is_tunnel};
@@ -93,7 +94,7 @@ impl Rolls {
     /// Turns are given back here too: those of Deployments that have settled, are gone, or take too long. The first call counts the
     /// tunnels that roll, since a former process may have begun that.
     pub(super) fn take(&self, deployment: &ObjectMeta) -> bool {
-        let mut rolling = self.rolling.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rolling = lock(&self.rolling);
         let rolling = rolling.get_or_insert_with(|| self.found());
         rolling.retain(|uid, roll| self.goes_on(uid, roll));
         let uid = deployment.uid.as_deref().unwrap_or_default();
@@ -121,14 +122,14 @@ impl Rolls {
 
     /// Gives a turn back that was not used.
     pub(super) fn give_back(&self, deployment: &ObjectMeta) {
-        let mut rolling = self.rolling.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rolling = lock(&self.rolling);
         if let (Some(rolling), Some(uid)) = (&mut *rolling, &deployment.uid) {
             rolling.remove(uid);
         }
     }
 
     fn with(&self, deployment: &ObjectMeta, work: impl FnOnce(&mut Roll)) {
-        let mut rolling = self.rolling.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rolling = lock(&self.rolling);
         let uid = deployment.uid.as_deref().unwrap_or_default();
         if let Some(roll) = rolling.as_mut().and_then(|rolling| rolling.get_mut(uid)) {
             work(roll);

@@ -1,8 +1,10 @@
 //! Compiles one plugin at a time on a thread of its own; callers wait no longer than their deadline.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
+
+use podloom_turns::lock;
 
 use crate::text::one_line;
 use crate::until::Until;
@@ -48,7 +50,7 @@ impl Compiler {
                 Ok(inspected) => inspected,
                 Err(error) => return drop(answer.send(Err(error))),
             };
-            let _one_at_a_time = turn.lock().unwrap_or_else(PoisonError::into_inner);
+            let _one_at_a_time = lock(&turn);
             // The caller may have given up while another plugin was compiled.
             if !until.is_over() {
                 drop(answer.send(compile(inspected)));

@@ -2,6 +2,8 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use podloom_turns::lock;
+
 use crate::until::Until;
 
 /// What a call is for.
@@ -158,7 +160,7 @@ impl Permits {
     }
 
     fn count(&self) -> MutexGuard<'_, PermitCounts> {
-        self.count.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.count)
     }
 }
 

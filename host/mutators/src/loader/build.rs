@@ -1,10 +1,11 @@
 //! Builds the next chain, proves it, and swaps it in.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use podloom_control_loop::{BoxError, Ctx, Handler, Next};
+use podloom_turns::lock;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 use tracing::Span;
@@ -86,7 +87,7 @@ impl Builder {
 
     /// Whether nothing has to be built: the content serves already, or was refused and is not due for a retry.
     fn is_settled(&self, content: &Content) -> bool {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = lock(&self.seen);
         if seen.serving.as_ref() == Some(content) {
             seen.refused = None;
             drop(seen);
@@ -112,7 +113,7 @@ impl Builder {
 
     fn swap(&self, content: Content, built: Built, took: Duration) {
         let Built { chain, warnings } = built;
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = lock(&self.seen);
         let before = std::mem::replace(
             &mut *seen,
             SeenContent {
@@ -134,7 +135,7 @@ impl Builder {
     }
 
     fn refuse(&self, content: Content, error: LoadError) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = lock(&self.seen);
         let before = seen
             .refused
             .take()
@@ -154,7 +155,7 @@ impl Builder {
 
     /// Keeps a chain that may not serve yet.
     fn keep(&self, content: Content, built: Built, error: LoadError) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = lock(&self.seen);
         seen.refused = Some(RejectedContent {
             content,
             waits: Some(built),
@@ -167,7 +168,7 @@ impl Builder {
 
     /// The chain of this content, if it only waits to be admitted.
     fn take_waiting(&self, content: &Content) -> Option<Built> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = lock(&self.seen);
         let refused = seen.refused.as_mut();
         refused
             .filter(|refused| refused.content == *content)?

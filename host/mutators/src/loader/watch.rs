@@ -3,13 +3,14 @@
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use notify::event::{AccessKind, AccessMode, ModifyKind};
 use notify::{ErrorKind, Event, EventKind, RecursiveMode, Watcher};
 use podloom_control_loop::{BoxError, Ctx, Source};
+use podloom_turns::lock;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -48,7 +49,7 @@ impl Directories {
     }
 
     fn current(&self) -> MutexGuard<'_, Option<Current>> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.current)
     }
 
     /// Ends the watch, so that the loop opens a new one, if another directory took the place of the watched one, or if the

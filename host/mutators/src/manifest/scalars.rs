@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use podloom_syntax::names;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -30,11 +31,7 @@ impl TryFrom<String> for PluginName {
 }
 
 pub(crate) fn is_dns_label(name: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    (1..=63).contains(&name.len())
-        && name.bytes().all(inner)
-        && !name.starts_with('-')
-        && !name.ends_with('-')
+    names::dns_label(name).is_ok()
 }
 
 /// The name of a plugin file in the same directory.

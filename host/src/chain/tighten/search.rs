@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use podloom_mutators::{Chain, Mutation, PluginGrants, PluginRun, Rejected, Usage};
+use podloom_turns::lock;
 use serde_json::Value;
 
 use super::corpus::Corpus;
@@ -36,7 +37,7 @@ impl Used {
         });
         corpus.each(|pod, request| {
             let result = chain.mutate_recorded(pod, request.clone());
-            let mut used = used.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut used = lock(&used);
             for (run, plugin) in runs(&result).iter().zip(&mut used.plugins) {
                 // None if it was skipped.
                 if let Some(usage) = &run.usage {
@@ -139,7 +140,7 @@ impl Search<'_> {
             let result = other.mutate(pod.clone(), request.clone());
             let own = self.chain.mutate(pod, request.clone());
             if let Some(plugin) = first_difference(&own, &result) {
-                let mut differing = differing.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut differing = lock(&differing);
                 differing.insert(plugin);
             }
             true

@@ -1,10 +1,11 @@
 //! Passes pods through the candidate, one after the other, on a thread of its own.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use podloom_mutators::{Engine, Slot};
+use podloom_turns::lock;
 use serde_json::Value;
 use thread_priority::{ThreadPriority, set_current_thread_priority};
 use tokio::sync::mpsc::Receiver;
@@ -84,7 +85,7 @@ impl Worker {
         let difference = Difference::between(&own, old, new);
         let compared = Compared::of(difference.as_ref());
         self.metrics.compared(compared, measured.took);
-        let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut results = lock(&self.results);
         let results = results.of(Some(pair), self.metrics.dropped().get());
         results.add(&namespace, &name, difference, measured.took);
         true

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use podloom_turns::lock;
 use podloom_webhook::network;
 use tokio_util::sync::CancellationToken;
 
@@ -174,8 +175,4 @@ impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         lock(&self.open).remove(self.number);
     }
-}
-
-fn lock(open: &Mutex<OpenConnections>) -> MutexGuard<'_, OpenConnections> {
-    open.lock().unwrap_or_else(PoisonError::into_inner)
 }

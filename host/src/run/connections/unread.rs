@@ -6,13 +6,14 @@
 use std::collections::BTreeMap;
 use std::future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::response::Response;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use podloom_turns::lock;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
@@ -73,7 +74,7 @@ impl Unread {
     }
 
     fn answers(&self) -> MutexGuard<'_, Answers> {
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.answers)
     }
 }
 

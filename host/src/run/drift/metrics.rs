@@ -6,8 +6,9 @@ mod tests;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use podloom_turns::lock;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -44,7 +45,7 @@ pub(super) struct Shown(Latest);
 
 impl Drop for Shown {
     fn drop(&mut self) {
-        self.0.lock().clear();
+        lock(&self.0).clear();
     }
 }
 
@@ -73,7 +74,7 @@ impl DriftMetrics {
 
     /// Shows what a look has found.
     pub(super) fn show(&self, counts: Vec<(String, Counts)>, is_partial: bool) {
-        *self.latest.lock() = bounded(counts);
+        *lock(&self.latest.0) = bounded(counts);
         self.looked(if is_partial { "partial" } else { "complete" });
     }
 
@@ -109,11 +110,7 @@ fn bounded(counts: Vec<(String, Counts)>) -> BTreeMap<String, Counts> {
     shown
 }
 
-impl Latest {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Counts>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl Latest {}
 
 impl Collector for Latest {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
@@ -123,7 +120,7 @@ impl Collector for Latest {
             None,
             MetricType::Gauge,
         )?;
-        for (namespace, counts) in &*self.lock() {
+        for (namespace, counts) in &*lock(&self.0) {
             let Counts {
                 missed,
                 changed,

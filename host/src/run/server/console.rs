@@ -6,7 +6,7 @@ mod samples;
 mod snapshot;
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
@@ -20,6 +20,7 @@ use axum::middleware::{self, Next};
 use axum::response::sse::{KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use podloom_turns::lock;
 use prometheus_client::registry::Registry;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -83,7 +84,7 @@ impl Console {
 
     /// The state as JSON. All pages share it, so many of them cost little more than one.
     fn latest(&self) -> Arc<str> {
-        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut latest = lock(&self.latest);
         if let Some((made, text)) = &*latest
             && made.elapsed() < FRESH
         {

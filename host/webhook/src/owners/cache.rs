@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use podloom_turns::lock;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
@@ -89,7 +90,7 @@ impl Cache {
     }
 
     fn generations(&self) -> MutexGuard<'_, Generations> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     fn cell(&self, owner: &str) -> Cell {

@@ -7,6 +7,7 @@ use std::fmt;
 
 use k8s_openapi::api::core::v1::{ContainerPort, EnvVar, ResourceRequirements, VolumeMount};
 use podloom_api::{PodSettings, SidecarContainer, VersionConfig, names};
+use podloom_syntax::names as syntax;
 
 use super::merge::EffectiveConfig;
 use super::similar::{self, shown, without_case};
@@ -153,7 +154,7 @@ fn container_names(effective: &EffectiveConfig, found: &mut Found) {
         .map(|container| container.name.as_str())
         .collect();
     for name in &names {
-        if !is_dns_label(name) {
+        if syntax::dns_label(name).is_err() {
             found.note(format_args!(
                 "container name {:?} is invalid, use at most 63 lower-case letters, digits and dashes, a letter or digit at both ends",
                 shown(name)
@@ -284,33 +285,12 @@ impl ContainerView<'_> {
 
 /// Returns whether a text is printable ASCII without `=`, as Kubernetes wants the names of variables.
 pub(super) fn is_env_name(name: &str) -> bool {
-    !name.is_empty() && name.chars().all(|c| (' '..='~').contains(&c) && c != '=')
+    syntax::env_name(name).is_ok()
 }
 
 /// Returns whether a text can be a label's key: a name, or a domain, a slash and a name.
 pub(super) fn is_qualified_name(key: &str) -> bool {
-    let (domain, name) = match key.split_once('/') {
-        Some((domain, name)) => (Some(domain), name),
-        None => (None, key),
-    };
-    !name.is_empty() && names::label_value(name) == name && domain.is_none_or(is_dns_domain)
-}
-
-fn is_dns_domain(domain: &str) -> bool {
-    domain.len() <= 253 && domain.split('.').all(is_domain_part)
-}
-
-fn is_dns_label(label: &str) -> bool {
-    label.len() <= 63 && is_domain_part(label)
-}
-
-fn is_domain_part(part: &str) -> bool {
-    !part.is_empty()
-        && !part.starts_with('-')
-        && !part.ends_with('-')
-        && part
-            .chars()
-            .all(|c| matches!(c, 'a'..='z' | '0'..='9' | '-'))
+    syntax::label_key(key).is_ok()
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! The namespaces in which something changed, until they are taken.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use futures::channel::mpsc;
 use futures::{Stream, StreamExt, stream};
+use podloom_turns::lock;
 
 /// Which namespaces a change affects.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,7 +43,7 @@ pub(super) fn changes() -> (Changes, impl Stream<Item = Affected> + Send + use<>
 
 impl Changes {
     pub(super) fn note(&mut self, change: Affected) {
-        let mut affected = self.affected.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut affected = lock(&self.affected);
         affected.insert(change);
         drop(affected);
         // If it is full, it has rung and nothing was taken yet.
@@ -51,7 +52,7 @@ impl Changes {
 }
 
 fn take(affected: &Mutex<BTreeSet<Affected>>) -> BTreeSet<Affected> {
-    std::mem::take(&mut *affected.lock().unwrap_or_else(PoisonError::into_inner))
+    std::mem::take(&mut *lock(affected))
 }
 
 #[cfg(test)]

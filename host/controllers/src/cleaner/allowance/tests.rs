@@ -1,3 +1,4 @@
+use podloom_turns::lock;
 use serde_json::json;
 
 use super::{Allowance, NoRoom, OF_ONE_NAMESPACE, TOTAL, weight};
@@ -37,7 +38,7 @@ fn what_is_dropped_is_free_again() {
         assert_eq!(share.take(OF_ONE_NAMESPACE), Ok(()));
         assert_eq!(share.take(1000), Err(NoRoom::TooLarge));
     }
-    let taken = allowance.lock();
+    let taken = lock(&allowance.taken);
     assert_eq!((taken.all, taken.by_namespace.len()), (0, 0));
 }
 

@@ -2,7 +2,9 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
+
+use podloom_turns::lock;
 
 use super::attempt::{Attempt, AttemptState};
 use super::step::Shot;
@@ -57,7 +59,7 @@ impl Board {
 
     /// Notes that an attempt begins, if none runs and there is room. Returns whether it is to be made, and what is known now.
     pub(super) fn begin(&self, id: &CleanerId, shot: &Shot) -> (bool, Begun) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if let Some(running) = state.running.get(&id.uid) {
             return (false, Begun::Running(running.attempt.clone()));
         }
@@ -89,7 +91,7 @@ impl Board {
         id: &CleanerId,
         state_of: impl FnOnce(&Attempt) -> Attempt,
     ) -> Vec<CleanerId> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let mut woken = Vec::new();
         if let Some(Running { attempt, .. }) = state.running.remove(&id.uid) {
             let ended = state_of(&attempt);
@@ -105,26 +107,22 @@ impl Board {
 
     /// Takes back that an attempt has begun: it was not made.
     pub(super) fn withdraw(&self, uid: &str) {
-        self.lock().running.remove(uid);
+        lock(&self.state).running.remove(uid);
     }
 
     /// Returns the attempt that runs, or the last one that has ended.
     pub(super) fn attempt(&self, uid: &str) -> Option<Attempt> {
-        let state = self.lock();
+        let state = lock(&self.state);
         let running = state.running.get(uid).map(|running| &running.attempt);
         running.or_else(|| state.ended.get(uid)).cloned()
     }
 
     /// Forgets a Cleaner that is gone. What comes of an attempt that runs does not matter any more.
     pub(super) fn forget(&self, uid: &str) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.running.remove(uid);
         state.ended.remove(uid);
         state.waiting.retain(|waiting| &*waiting.uid != uid);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

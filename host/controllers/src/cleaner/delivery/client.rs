@@ -12,6 +12,7 @@ use crate::outbound::{
     Cidr, Client, OutboundMetrics, Policy, Request, RequestErrorKind, RequestLimits, Resolve,
     Response, Roots, Rules, Settings, Tls, Url,
 };
+use crate::shown::at_most;
 
 /// How many attempts run at once.
 pub(super) const ATTEMPTS: u16 = 32;
@@ -149,10 +150,9 @@ fn refusal(status: StatusCode) -> String {
     format!("the sink answered with HTTP {}", status.as_u16())
 }
 
-fn failed(mut message: String) -> Sent {
-    message.truncate(message.floor_char_boundary(MESSAGE_MAX));
+fn failed(message: String) -> Sent {
     Sent::Failed {
-        message,
+        message: at_most(MESSAGE_MAX, message),
         retry_after: None,
     }
 }

@@ -5,6 +5,7 @@ use podloom_helm::Status;
 
 use super::StoredRecord;
 use super::chart::Chart;
+use crate::shown::at_most;
 
 /// How much is kept of what went wrong, in bytes.
 const MESSAGE_MAX: usize = 256;
@@ -89,7 +90,5 @@ pub(super) fn listed(before: Option<&[String]>, more: Vec<String>) -> Option<Vec
 
 /// Whoever writes records writes names and kinds: in one line.
 fn cut(text: &str, most: usize) -> String {
-    let mut text = text.replace(char::is_control, " ");
-    text.truncate(text.floor_char_boundary(most));
-    text
+    at_most(most, text.replace(char::is_control, " "))
 }

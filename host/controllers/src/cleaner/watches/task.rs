@@ -7,6 +7,7 @@ use futures::StreamExt;
 use kube::core::{ApiResource, DynamicObject, ObjectMeta, PartialObjectMeta};
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
+use podloom_turns::lock;
 
 use super::kinds::{Answer, Watched};
 use super::{Inner, Place};
@@ -42,15 +43,17 @@ pub(super) async fn run(inner: Weak<Inner>, watched: Watched) {
             Event::Init => listed = Listed::default(),
             Event::InitApply(object) => {
                 let place = place(&key, &object.metadata);
-                if inner.lock().index.is_seen(&place, name(&object.metadata)) {
+                if lock(&inner.state)
+                    .index
+                    .is_seen(&place, name(&object.metadata))
+                {
                     listed.put(&place, &object.metadata);
                 }
                 inner.changed(&place, &object.metadata);
             }
             Event::InitDone => {
                 let there = std::mem::take(&mut listed).0;
-                let missing = inner
-                    .lock()
+                let missing = lock(&inner.state)
                     .index
                     .missing(&key, namespace.as_deref(), &there);
                 inner.alarms.ring(&missing);

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use kube::core::ObjectMeta;
+use podloom_turns::lock;
 
 use super::{Cached, Recent};
 
@@ -130,7 +131,7 @@ async fn objects_that_vanish_are_forgotten() {
     recent.wrote(&object("a", "10"));
     tokio::time::advance(Duration::from_hours(2)).await;
     recent.wrote(&object("b", "11"));
-    assert_eq!(recent.lock().of.len(), 1);
+    assert_eq!(lock(&recent.0).of.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -142,5 +143,9 @@ async fn what_a_cache_still_shows_of_an_object_that_we_have_ended_is_old() {
     assert_eq!(recent.compare(&object("b", "11")), Cached::Current);
     tokio::time::advance(Duration::from_mins(3)).await;
     recent.wrote(&object("c", "12"));
-    assert_eq!(recent.lock().of.len(), 1, "only the new one is remembered");
+    assert_eq!(
+        lock(&recent.0).of.len(),
+        1,
+        "only the new one is remembered"
+    );
 }

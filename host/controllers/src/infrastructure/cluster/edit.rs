@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::durable::Operation;
 use super::world::World;
 use crate::infrastructure::template::{Comparison, Problem, compare};
+use crate::shown::at_most;
 
 /// The longest message about a change, in bytes.
 const MESSAGE_MAX: usize = 512;
@@ -103,12 +104,11 @@ fn compared(world: &World, applied: &Value, wanted: &Value) -> Edit {
 
 fn unsupported(problems: &[Problem]) -> String {
     let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
-    let mut message = format!(
+    let message = format!(
         "undo these changes, or create another Cluster: the Infrastructure Manager would ignore them, so nothing was sent: {}",
         problems.join("; ")
     );
-    message.truncate(message.floor_char_boundary(MESSAGE_MAX));
-    message
+    at_most(MESSAGE_MAX, message)
 }
 
 /// The template with all that either has.

@@ -4,11 +4,12 @@
 //! number of attempts in the status.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
 use podloom_api::names::infrastructure::{condition, reason};
 use podloom_api::{ClusterObject, ClusterStatus, OperationKind};
+use podloom_turns::lock;
 use serde_json::Value;
 
 use super::durable::Durable;
@@ -185,7 +186,7 @@ pub(crate) struct Unsaved {
 impl Memory {
     /// Returns what is remembered of a Cluster. Of a new one, what its status says about the time before a restart.
     pub(crate) fn of(&self, uid: &str, cluster: &ClusterObject) -> Known {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = lock(&self.0);
         let known = all.get(uid).cloned();
         drop(all);
         known.unwrap_or_else(|| Known::of(cluster))
@@ -193,13 +194,13 @@ impl Memory {
 
     /// Remembers what a pass knows when it begins.
     pub(crate) fn begin(&self, uid: &str, known: Known) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&self.0);
         all.entry(uid.to_owned()).or_default().replace(known);
     }
 
     /// Remembers what a pass knows now, unless the Cluster was forgotten since it began.
     pub(crate) fn keep(&self, uid: &str, known: Known) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&self.0);
         if let Some(before) = all.get_mut(uid) {
             before.replace(known);
         }
@@ -207,14 +208,14 @@ impl Memory {
 
     /// Returns the last reading of a Cluster's state, and when it was.
     pub(crate) fn reading(&self, uid: &str) -> Option<(Reading, Timestamp)> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = lock(&self.0);
         let reading = all.get(uid)?.reading.as_ref()?;
         Some((reading.what.clone(), reading.at))
     }
 
     /// Drops the last reading of a Cluster's state, so that its next pass reads it again: somebody saw something else.
     pub(crate) fn doubt(&self, uid: &str) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&self.0);
         if let Some(known) = all.get_mut(uid) {
             known.reading = None;
             known.doubts = known.doubts.wrapping_add(1);
@@ -223,14 +224,14 @@ impl Memory {
 
     /// Forgets a Cluster that is gone.
     pub(crate) fn forget(&self, uid: &str) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&self.0);
         all.remove(uid);
     }
 
     /// How many Clusters are remembered.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+        lock(&self.0).len()
     }
 }
 

@@ -2,9 +2,10 @@
 //! they hold no worker.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use podloom_turns::lock;
 use tokio::time::Instant;
 
 use super::action::Reply;
@@ -42,7 +43,7 @@ impl Silent {
     /// Begins to ask a server; none if it is silent, and somebody else asks it already.
     pub(crate) fn turn(&self, target: &Target) -> Option<Turn<'_>> {
         let server = (target.tenant.clone(), target.url.clone());
-        let mut all = self.lock();
+        let mut all = lock(&self.0);
         let is_alone = match all.get_mut(&server) {
             None => false,
             Some(Asked::Yes) => return None,
@@ -59,10 +60,6 @@ impl Silent {
             is_alone,
         })
     }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Server, Asked>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Turn<'_> {
@@ -75,7 +72,7 @@ impl Turn<'_> {
             Reply::Missing(_) | Reply::TooLate => return,
         };
         let is_long = LONG <= self.begun.elapsed();
-        let mut all = self.silent.lock();
+        let mut all = lock(&self.silent.0);
         match kind {
             Some(FailureKind::Limited) => {}
             Some(FailureKind::Unreachable) if is_long => {
@@ -93,7 +90,7 @@ impl Turn<'_> {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         if self.is_alone
-            && let Some(asked) = self.silent.lock().get_mut(&self.server)
+            && let Some(asked) = lock(&self.silent.0).get_mut(&self.server)
         {
             *asked = Asked::No;
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::infrastructure::template::{TEMPLATE_BYTES_MAX, canonical, check, size_of};
+use crate::shown::at_most;
 
 /// The longest message about a template, in bytes.
 const MESSAGE_MAX: usize = 512;
@@ -39,7 +40,5 @@ fn problem(template: &Value, allow_file_references: bool) -> Option<String> {
     }
     let problems = check(template, allow_file_references).err()?;
     let sentences: Vec<String> = problems.iter().map(ToString::to_string).collect();
-    let mut message = sentences.join("; ");
-    message.truncate(message.floor_char_boundary(MESSAGE_MAX));
-    Some(message)
+    Some(at_most(MESSAGE_MAX, sentences.join("; ")))
 }

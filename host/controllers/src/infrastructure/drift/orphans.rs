@@ -4,7 +4,9 @@
 //! and no more, and nothing of a tenant takes the room of another.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use podloom_turns::lock;
 
 use crate::infrastructure::im::InfrastructureId;
 use crate::infrastructure::metrics::InfrastructureMetrics;
@@ -63,7 +65,7 @@ impl Orphans {
         listed: Vec<InfrastructureId>,
     ) -> Vec<InfrastructureId> {
         let mut listed: HashSet<InfrastructureId> = listed.into_iter().collect();
-        let mut tenants = self.lock();
+        let mut tenants = lock(&self.tenants);
         let made_for = &mut tenants.entry(tenant.clone()).or_default().made_for;
         made_for.retain(|owned, _| owned.account != *account || listed.remove(&owned.id));
         let room = NAMES.saturating_sub(made_for.len());
@@ -72,7 +74,7 @@ impl Orphans {
 
     /// Learns the UID of the Cluster that an infrastructure was made for; none if it was made for none of ours.
     pub(crate) fn learn(&self, tenant: &Tenant, owned: Owned, made_for: Option<String>) {
-        let mut tenants = self.lock();
+        let mut tenants = lock(&self.tenants);
         let findings = tenants.entry(tenant.clone()).or_default();
         if findings.made_for.len() < NAMES {
             findings.made_for.insert(owned, made_for);
@@ -82,7 +84,7 @@ impl Orphans {
     /// Finds out which infrastructures of a tenant are orphans. `is_there` says whether there is a Cluster of a UID: the answer to the
     /// request that creates the infrastructure may still be on its way. An orphan is logged once.
     pub(crate) fn judge(&self, tenant: &Tenant, is_there: impl Fn(&str) -> bool) {
-        let mut tenants = self.lock();
+        let mut tenants = lock(&self.tenants);
         let Some(findings) = tenants.get(tenant) else {
             return;
         };
@@ -105,7 +107,7 @@ impl Orphans {
 
     /// Forgets the accounts that nobody names any more.
     pub(crate) fn retain(&self, named: &BTreeMap<Tenant, Accounts>) {
-        let mut tenants = self.lock();
+        let mut tenants = lock(&self.tenants);
         tenants.retain(|tenant, findings| {
             let Some(accounts) = named.get(tenant) else {
                 return false;
@@ -130,11 +132,9 @@ impl Orphans {
     /// How many infrastructures are remembered of a tenant.
     #[cfg(test)]
     pub(super) fn len(&self, tenant: &Tenant) -> usize {
-        self.lock().get(tenant).map_or(0, |it| it.made_for.len())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Tenant, Findings>> {
-        self.tenants.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.tenants)
+            .get(tenant)
+            .map_or(0, |it| it.made_for.len())
     }
 }
 

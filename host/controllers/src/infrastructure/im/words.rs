@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::line::one_line;
 use super::mask::Mask;
+use crate::shown::at_most;
 
 /// The longest message, in bytes.
 const MESSAGE_MAX: usize = 512;
@@ -31,9 +32,7 @@ pub(super) fn error(mask: &Mask, body: &[u8]) -> String {
         return String::new();
     }
     let end = text.floor_char_boundary(LOOKED_AT);
-    let mut line = line(mask, text.get(..end).unwrap_or_default());
-    line.truncate(line.floor_char_boundary(MESSAGE_MAX));
-    line
+    at_most(MESSAGE_MAX, line(mask, text.get(..end).unwrap_or_default()))
 }
 
 /// Returns the end of a log, without stack traces.

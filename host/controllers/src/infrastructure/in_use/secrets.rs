@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -17,6 +17,7 @@ use podloom_api::names::infrastructure::{FIELD_MANAGER, reason};
 use podloom_control_loop::{
     BoxError, ControlLoop, Ctx, Handler, Hints, Next, Options, Recorder, source_fn, storage_fn,
 };
+use podloom_turns::lock;
 use serde::de::IgnoredAny;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -245,12 +246,12 @@ impl Handler<SecretKey, Sight> for Keeper {
 impl Warned {
     /// Returns whether nobody was warned about the Secret yet, and notes that somebody is.
     fn is_new(&self, secret: &SecretKey) -> bool {
-        let mut warned = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut warned = lock(&self.0);
         warned.insert(secret.clone())
     }
 
     fn forget(&self, secret: &SecretKey) {
-        let mut warned = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut warned = lock(&self.0);
         warned.remove(secret);
     }
 }

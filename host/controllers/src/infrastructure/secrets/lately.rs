@@ -4,10 +4,11 @@
 //! may not be watched, nothing is kept.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kube::core::ObjectMeta;
+use podloom_turns::lock;
 use tokio::time::{Instant, sleep};
 
 use super::Entries;
@@ -60,7 +61,7 @@ impl Lately {
     /// Returns the values of a Secret, if they were read lately and it did not change since.
     pub(super) fn get(&self, secret: &SecretKey) -> Option<Entries> {
         let seen = self.seen(secret)?;
-        let all = self.lock();
+        let all = lock(&self.all);
         let kept = all.get(secret)?;
         let counts = kept.version == seen && Instant::now() < kept.until;
         counts.then(|| kept.entries.clone())
@@ -77,7 +78,7 @@ impl Lately {
                 entries: entries.clone(),
                 until: Instant::now() + KEPT,
             };
-            self.lock().insert(secret.clone(), kept);
+            lock(&self.all).insert(secret.clone(), kept);
         }
     }
 
@@ -86,7 +87,7 @@ impl Lately {
         loop {
             sleep(KEPT).await;
             let now = Instant::now();
-            self.lock().retain(|_, kept| now < kept.until);
+            lock(&self.all).retain(|_, kept| now < kept.until);
         }
     }
 
@@ -95,14 +96,10 @@ impl Lately {
         Version::of(&self.metas.get(secret)?.metadata)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<SecretKey, Kept>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// How many are kept.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.lock().len()
+        lock(&self.all).len()
     }
 }
 

@@ -1,13 +1,14 @@
 //! The cluster-scoped kinds: watched once for all scopes, and only if they may be read.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, stream};
 use kube::core::{ApiResource, DynamicResourceScope};
 use kube::runtime::watcher::Event;
 use kube::{Api, Resource, ResourceExt};
+use podloom_turns::lock;
 use serde::de::DeserializeOwned;
 
 use super::Knot;
@@ -91,7 +92,7 @@ where
     });
     Box::new(move |event| {
         let Some(hub) = knot.get() else { return };
-        let mut shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shown = lock(&shown);
         match event {
             Event::Apply(object) => {
                 let before = shown.all.insert(object.name_any(), object.clone());

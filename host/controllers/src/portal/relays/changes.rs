@@ -1,9 +1,10 @@
 //! Who is to be woken because a result changed.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use futures::{Stream, stream};
+use podloom_turns::lock;
 use tokio::sync::Notify;
 
 use super::UserId;
@@ -39,9 +40,6 @@ impl Changes {
     }
 
     fn pending(&self) -> MutexGuard<'_, BTreeSet<UserId>> {
-        self.0
-            .pending
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.pending)
     }
 }

@@ -124,6 +124,6 @@ fn a_cleaner_that_is_gone_leaves_nothing() {
     }
     let what_came = board.end(&a, accepted);
     assert_eq!(what_came, [], "it is not woken, and nobody waits");
-    let state = board.lock();
+    let state = lock(&board.state);
     assert!(state.running.is_empty() && state.ended.is_empty() && state.waiting.is_empty());
 }
