@@ -27,13 +27,13 @@ impl ControllerMetrics {
     /// Registers all metrics of the controllers. Call it once: a second set would appear beside the first.
     pub fn register(registry: &mut Registry) -> Self {
         let events = events::metrics(registry);
-        let engine = EngineMetrics::register(registry);
-        let browsers = BrowserMetrics::register(registry, &engine.objects);
+        let engine = EngineMetrics::collected(registry);
+        let browsers = BrowserMetrics::declared(registry, &engine.objects);
         let outbound = OutboundMetrics::register(registry);
-        let portal = PortalMetrics::register(registry, &engine.objects, outbound.clone());
+        let portal = PortalMetrics::declared(registry, &engine.objects, outbound.clone());
         let infrastructure =
-            InfrastructureMetrics::register(registry, &engine.objects, outbound.clone());
-        let cleaner = CleanerMetrics::register(registry, &engine.objects, outbound);
+            InfrastructureMetrics::declared(registry, &engine.objects, outbound.clone());
+        let cleaner = CleanerMetrics::declared(registry, &engine.objects, outbound);
         Self {
             events,
             engine,

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use podloom_metrics::{Histograms, metrics};
 use podloom_turns::lock;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::metrics::histogram::Histogram;
 
 use crate::chain::{Chain, Mutation, Rejected};
 use crate::loader::Reload;
@@ -19,24 +19,26 @@ use crate::run::{PluginRun, RunOutcome};
 use crate::sandbox::CallFailure;
 
 /// From 10 µs to 82 ms, doubling.
-const CALL_BUCKETS: (f64, f64, u16) = (0.000_01, 2.0, 14);
+const CALL_BUCKETS: Histograms = Histograms(0.000_01, 2.0, 14);
 /// From 10 ms to 40 s, doubling.
-const COMPILE_BUCKETS: (f64, f64, u16) = (0.01, 2.0, 13);
+const COMPILE_BUCKETS: Histograms = Histograms(0.01, 2.0, 13);
 
-/// Metrics of plugins; cheap to clone, registered once.
-#[derive(Clone, Debug)]
-pub struct PluginMetrics {
-    duration: Family<ByPlugin, Histogram, fn() -> Histogram>,
-    calls: Family<ByOutcome, Counter>,
-    traps: Family<ByReason, Counter>,
-    denied_writes: Family<ByPlugin, Counter>,
-    reads: Family<ByPlugin, Counter>,
-    denied_reads: Family<ByPlugin, Counter>,
-    compiling: Family<ByPlugin, Histogram, fn() -> Histogram>,
-    loads: Family<ByOutcome, Counter>,
-    info: Family<Info, Gauge>,
-    /// The label sets in `info`.
-    published: Arc<Mutex<BTreeSet<Info>>>,
+metrics! {
+    /// Metrics of plugins; cheap to clone, registered once.
+    #[derive(Debug)]
+    pub struct PluginMetrics {
+        duration: Family<ByPlugin, Histogram, Histograms> = "plugin_call_duration" Seconds, "How long a call of a plugin took, with making and dropping its sandbox", Family::new_with_constructor(CALL_BUCKETS);
+        calls: Family<ByOutcome, Counter> = "plugin_calls", "Attempts on pods that came to a plugin, also for pods that were rejected";
+        traps: Family<ByReason, Counter> = "plugin_traps", "Calls in which a plugin failed";
+        denied_writes: Family<ByPlugin, Counter> = "plugin_writes_denied", "Writes that a plugin tried and was not granted";
+        reads: Family<ByPlugin, Counter> = "plugin_reads", "Times that a plugin read something of a pod";
+        denied_reads: Family<ByPlugin, Counter> = "plugin_reads_denied", "Reads that a plugin tried and was not granted";
+        compiling: Family<ByPlugin, Histogram, Histograms> = "plugin_compile" Seconds, "How long compiling a plugin took", Family::new_with_constructor(COMPILE_BUCKETS);
+        loads: Family<ByOutcome, Counter> = "plugin_loads", "What became of plugins when a chain was loaded";
+        info: Family<Info, Gauge> = "plugin_info", "The plugins that serve";
+        /// The label sets in `info`.
+        published: Arc<Mutex<BTreeSet<Info>>>;
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -64,82 +66,6 @@ struct Info {
 }
 
 impl PluginMetrics {
-    /// Registers all metrics of plugins. Call it once: a second set would be exported beside the first.
-    pub fn register(registry: &mut Registry) -> Self {
-        let new_histogram: fn() -> Histogram = || {
-            let (first, factor, count) = CALL_BUCKETS;
-            Histogram::new(exponential_buckets(first, factor, count))
-        };
-        let new_slow_histogram: fn() -> Histogram = || {
-            let (first, factor, count) = COMPILE_BUCKETS;
-            Histogram::new(exponential_buckets(first, factor, count))
-        };
-        let metrics = Self {
-            compiling: Family::new_with_constructor(new_slow_histogram),
-            loads: Family::default(),
-            duration: Family::new_with_constructor(new_histogram),
-            calls: Family::default(),
-            traps: Family::default(),
-            denied_writes: Family::default(),
-            reads: Family::default(),
-            denied_reads: Family::default(),
-            info: Family::default(),
-            published: Arc::default(),
-        };
-        registry.register_with_unit(
-            "plugin_call_duration",
-            "How long a call of a plugin took, with making and dropping its sandbox",
-            Unit::Seconds,
-            metrics.duration.clone(),
-        );
-        registry.register(
-            "plugin_calls",
-            "Attempts on pods that came to a plugin, also for pods that were rejected",
-            metrics.calls.clone(),
-        );
-        registry.register(
-            "plugin_traps",
-            "Calls in which a plugin failed",
-            metrics.traps.clone(),
-        );
-        metrics.register_accesses(registry);
-        registry.register_with_unit(
-            "plugin_compile",
-            "How long compiling a plugin took",
-            Unit::Seconds,
-            metrics.compiling.clone(),
-        );
-        registry.register(
-            "plugin_loads",
-            "What became of plugins when a chain was loaded",
-            metrics.loads.clone(),
-        );
-        registry.register(
-            "plugin_info",
-            "The plugins that serve",
-            metrics.info.clone(),
-        );
-        metrics
-    }
-
-    fn register_accesses(&self, registry: &mut Registry) {
-        registry.register(
-            "plugin_writes_denied",
-            "Writes that a plugin tried and was not granted",
-            self.denied_writes.clone(),
-        );
-        registry.register(
-            "plugin_reads",
-            "Times that a plugin read something of a pod",
-            self.reads.clone(),
-        );
-        registry.register(
-            "plugin_reads_denied",
-            "Reads that a plugin tried and was not granted",
-            self.denied_reads.clone(),
-        );
-    }
-
     /// Counts what each plugin did with a pod, also with one that was rejected.
     pub fn mutated(&self, result: &Result<Mutation, Rejected>) {
         let runs = match result {

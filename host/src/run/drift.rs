@@ -69,7 +69,7 @@ impl DriftTask {
             scopes: Arc::new(scopes),
             slot: Arc::clone(&state.slot),
             interval: webhook.drift_interval,
-            metrics: DriftMetrics::register(registry),
+            metrics: DriftMetrics::collected(registry),
         })
     }
 

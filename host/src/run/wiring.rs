@@ -25,7 +25,7 @@ use super::history::History;
 use super::infrastructure;
 use super::lease::Candidate;
 use super::loading::{self, Loading};
-use super::metrics::{LeaderMetrics, RightMetrics};
+use super::metrics::DutyMetrics;
 use super::own_pod;
 use super::parts::Parts;
 use super::portal;
@@ -51,13 +51,12 @@ pub(super) struct Operator {
 
 fn duty_state(
     row: &'static Row,
-    rights: &RightMetrics,
-    leader: &LeaderMetrics,
+    metrics: &DutyMetrics,
     stop: &CancellationToken,
 ) -> Arc<DutyState> {
     Arc::new(DutyState {
-        lacking: rights.of(row.name),
-        ..DutyState::new(row, leader.of(row.name), stop.clone())
+        lacking: metrics.missing_rights.of([row.name]).clone(),
+        ..DutyState::new(row, metrics.leader.of([row.name]).clone(), stop.clone())
     })
 }
 
@@ -72,8 +71,7 @@ pub(super) fn operator(
     registry.register_collector(Box::new(ProcessMetrics));
     let ours = registry.sub_registry_with_prefix("podloom");
     register_build(ours);
-    let leader = LeaderMetrics::register(ours);
-    let rights = RightMetrics::register(ours);
+    let duty_metrics = DutyMetrics::register(ours);
     let requests = Requests::register(ours);
     if let Some(traces) = traces {
         traces.register(ours);
@@ -95,7 +93,7 @@ pub(super) fn operator(
     let duties = arguments.duties();
     let states = duties
         .iter()
-        .map(|duty| duty_state(duty.row(), &rights, &leader, stop));
+        .map(|duty| duty_state(duty.row(), &duty_metrics, stop));
     let (candidate, seen) = CandidateChain::of(arguments, ours);
     let history = History::new(parts.instance.clone());
     let state = Arc::new(OperatorState {

@@ -45,10 +45,10 @@ pub(crate) struct Exporter {
 impl Exporter {
     /// Registers what is counted. Call it once.
     pub(crate) fn register(&self, registry: &mut Registry) {
-        self.metrics.register(
-            registry,
+        registry.register(
             "trace_spans",
             "Spans of traces by outcome; those that do not fit into the queue are dropped",
+            self.metrics.clone(),
         );
     }
 

@@ -34,7 +34,7 @@ fn drain(queue: &mut Receiver<Step>) -> Vec<Step> {
 /// The metrics, as they are served.
 fn shown(metrics: &SendMetrics) -> String {
     let mut registry = Registry::default();
-    metrics.register(&mut registry, "spans", "Spans");
+    registry.register("spans", "Spans", metrics.clone());
     let mut text = String::new();
     encode(&mut text, &registry).expect("encoded");
     text

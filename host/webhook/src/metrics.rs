@@ -3,22 +3,23 @@
 use std::time::Duration;
 
 use axum::http::Version;
-use prometheus_client::encoding::EncodeLabelSet;
+use podloom_metrics::{By, Histograms, histogram, metrics};
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::metrics::histogram::Histogram;
 
 /// From 50 µs to 13 s, doubling.
-const BUCKETS: (f64, f64, u16) = (0.000_05, 2.0, 19);
+const BUCKETS: Histograms = Histograms(0.000_05, 2.0, 19);
 
-/// Metrics of the webhooks; cheap to clone, registered once.
-#[derive(Clone, Debug)]
-pub struct WebhookMetrics {
-    requests: Family<ByOutcome, Counter>,
-    duration: Family<ByEndpoint, Histogram, fn() -> Histogram>,
-    wait: Histogram,
-    unknown_owners: Counter,
+metrics! {
+    /// Metrics of the webhooks; cheap to clone, registered once.
+    #[derive(Debug)]
+    pub struct WebhookMetrics {
+        /// The API server speaks HTTP 2 to a URL, and 1.1 to a Service.
+        requests: By<3> = "webhook_requests", "Requests to the admission webhooks, by how they were answered, and by the version of HTTP", By::new(["endpoint", "outcome", "version"]);
+        duration: By<1, Histogram, Histograms> = "webhook_request_duration" Seconds, "How long a request took, from its header to its answer", By::histograms(["endpoint"], BUCKETS);
+        wait: Histogram = "webhook_wait" Seconds, "How long a pod waited for its turn to pass the chain", histogram(BUCKETS);
+        unknown_owners: Counter = "webhook_unknown_owners", "Pods whose controller is of a kind that the webhook does not know";
+    }
 }
 
 /// What a request was sent to.
@@ -56,19 +57,6 @@ pub(crate) enum Outcome {
     Malformed,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByEndpoint {
-    endpoint: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByOutcome {
-    endpoint: &'static str,
-    outcome: &'static str,
-    /// Of HTTP. The API server speaks 2 to a URL, and 1.1 to a Service.
-    version: &'static str,
-}
-
 impl Endpoint {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
@@ -97,43 +85,6 @@ impl Outcome {
 }
 
 impl WebhookMetrics {
-    /// Registers all metrics of the webhooks. Call it once: a second set would be exported beside the first.
-    pub fn register(registry: &mut Registry) -> Self {
-        let new_histogram: fn() -> Histogram = || {
-            let (first, factor, count) = BUCKETS;
-            Histogram::new(exponential_buckets(first, factor, count))
-        };
-        let metrics = Self {
-            requests: Family::default(),
-            duration: Family::new_with_constructor(new_histogram),
-            wait: new_histogram(),
-            unknown_owners: Counter::default(),
-        };
-        registry.register(
-            "webhook_requests",
-            "Requests to the admission webhooks, by how they were answered, and by the version of HTTP",
-            metrics.requests.clone(),
-        );
-        registry.register_with_unit(
-            "webhook_request_duration",
-            "How long a request took, from its header to its answer",
-            Unit::Seconds,
-            metrics.duration.clone(),
-        );
-        registry.register_with_unit(
-            "webhook_wait",
-            "How long a pod waited for its turn to pass the chain",
-            Unit::Seconds,
-            metrics.wait.clone(),
-        );
-        registry.register(
-            "webhook_unknown_owners",
-            "Pods whose controller is of a kind that the webhook does not know",
-            metrics.unknown_owners.clone(),
-        );
-        metrics
-    }
-
     pub(crate) fn answered(
         &self,
         endpoint: Endpoint,
@@ -142,20 +93,13 @@ impl WebhookMetrics {
         took: Duration,
     ) {
         let (endpoint, outcome) = (endpoint.as_str(), outcome.as_str());
-        let labels = ByOutcome {
-            endpoint,
-            outcome,
-            version: if version == Version::HTTP_2 {
-                "2"
-            } else {
-                "1.1"
-            },
+        let version = if version == Version::HTTP_2 {
+            "2"
+        } else {
+            "1.1"
         };
-        self.requests.get_or_create(&labels).inc();
-        let labels = ByEndpoint { endpoint };
-        self.duration
-            .get_or_create(&labels)
-            .observe(took.as_secs_f64());
+        self.requests.of([endpoint, outcome, version]).inc();
+        self.duration.of([endpoint]).observe(took.as_secs_f64());
     }
 
     pub(crate) fn owner_unknown(&self) {

@@ -25,6 +25,7 @@ const CONTROLLERS: &str = "podloom-controllers";
 const HELM: &str = "podloom-helm";
 const IM: &str = "podloom-im";
 const IMAGE: &str = "podloom-image";
+const METRICS: &str = "podloom-metrics";
 const MUTATORS: &str = "podloom-mutators";
 const POD_PATH: &str = "podloom-pod-path";
 const SBOM: &str = "podloom-sbom";
@@ -40,7 +41,7 @@ const WASM: &str = "wasm32-unknown-unknown";
 /// What the control loop must never see, whatever its features.
 const NO_KUBERNETES: &[&str] = &["kube", "k8s-openapi", "wasmtime"];
 
-const ROOMS: [Room; 22] = [
+const ROOMS: [Room; 23] = [
     Room {
         name: API,
         may_use: &[],
@@ -63,6 +64,11 @@ const ROOMS: [Room; 22] = [
         never: &["kube", "k8s-openapi", "wasmtime"],
     },
     Room {
+        name: METRICS,
+        may_use: &[],
+        never: &["tokio", "kube", "k8s-openapi", "wasmtime"],
+    },
+    Room {
         name: POD_PATH,
         may_use: &[SYNTAX],
         never: &["tokio", "kube", "k8s-openapi", "wasmtime"],
@@ -79,7 +85,14 @@ const ROOMS: [Room; 22] = [
     },
     Room {
         name: MUTATORS,
-        may_use: &[CONFIG_SCHEMA, CONTROL_LOOP, POD_PATH, SYNTAX, TURNS],
+        may_use: &[
+            CONFIG_SCHEMA,
+            CONTROL_LOOP,
+            METRICS,
+            POD_PATH,
+            SYNTAX,
+            TURNS,
+        ],
         never: &["kube", "k8s-openapi", "axum"],
     },
     Room {
@@ -101,12 +114,21 @@ const ROOMS: [Room; 22] = [
     },
     Room {
         name: CONTROLLERS,
-        may_use: &[API, CEL, CONTROL_LOOP, HELM, SYNTAX, TURNS],
+        may_use: &[API, CEL, CONTROL_LOOP, HELM, METRICS, SYNTAX, TURNS],
         never: &["wasmtime", "axum"],
     },
     Room {
         name: WEBHOOK,
-        may_use: &[API, CEL, CONTROL_LOOP, CONTROLLERS, HELM, SYNTAX, TURNS],
+        may_use: &[
+            API,
+            CEL,
+            CONTROL_LOOP,
+            CONTROLLERS,
+            HELM,
+            METRICS,
+            SYNTAX,
+            TURNS,
+        ],
         never: &["wasmtime"],
     },
     Room {
@@ -119,6 +141,7 @@ const ROOMS: [Room; 22] = [
             CONTROLLERS,
             HELM,
             IMAGE,
+            METRICS,
             MUTATORS,
             POD_PATH,
             SBOM,

@@ -19,9 +19,10 @@ use self::changes::Affected;
 use super::config::BrowserConfigKind;
 use super::kind::{BrowserKind, Caches, Resources};
 use super::memory::Memory;
-use super::metrics::{BrowserMetrics, CONTROLLER, phases};
+use super::metrics::{BrowserMetrics, CONTROLLER, phase};
 use super::pod::SeenPod;
 use super::timeouts::Timeouts;
+use crate::engine::metrics::{NONE, phases};
 use crate::engine::namespaces::{self, Namespaces};
 use crate::engine::readable::Readable;
 use crate::engine::scope::WatchScope;
@@ -92,7 +93,7 @@ fn run_in(scope: &WatchScope, duty: &Duty) -> impl Future<Output = ()> + Send + 
         .ctx
         .metrics
         .objects
-        .count(CONTROLLER, phases(browsers.store()));
+        .count(CONTROLLER, phases(browsers.store(), NONE, phase));
     browsers.wake(waiting(configs.changes, &browsers.store(), &resource));
     let kind = BrowserKind {
         api: duty.setup.api,

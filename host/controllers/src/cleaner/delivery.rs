@@ -36,7 +36,7 @@ pub(super) use self::attempt::{Attempt, AttemptState, Pause};
 pub(super) use self::board::Begun;
 pub(super) use self::client::SinkSettings;
 pub(super) use self::event::CloudEvent;
-pub(super) use self::metrics::{Counted, DeliveryMetrics};
+pub(super) use self::metrics::{Delivered, DeliveryMetrics};
 pub(super) use self::step::{DeliveryState, DeliveryStep, Shot, progress, step};
 pub(super) use self::terms::{SinkSetting, Terms};
 
@@ -166,8 +166,8 @@ impl Sender {
         let sending = self.client.send(&id.namespace, &sink, event, now);
         let sent = sending.await;
         match &sent {
-            Sent::Accepted => self.metrics.count(Counted::Delivered),
-            Sent::Failed { .. } => self.metrics.count(Counted::Failed),
+            Sent::Accepted => self.metrics.count(Delivered::Accepted, 1),
+            Sent::Failed { .. } => self.metrics.count(Delivered::Failed, 1),
             Sent::Busy => {}
         }
         let ended = |attempt: &Attempt| self.ended(attempt, sent);

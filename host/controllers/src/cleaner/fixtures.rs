@@ -110,7 +110,7 @@ pub(super) fn kind_with(client: Client, settings: CleanerSettings) -> CleanerKin
     let mut registry = Registry::default();
     let objects = crate::engine::metrics::Objects::default();
     let sinks = sinks();
-    let metrics = CleanerMetrics::register(&mut registry, &objects, sinks.outbound.clone());
+    let metrics = CleanerMetrics::declared(&mut registry, &objects, sinks.outbound.clone());
     let wake = Arc::new(|_: &CleanerId| {});
     // Nothing is sent without its work.
     let (delivery, _) = Delivery::start(&sinks, Clock::new(), metrics.delivery.clone(), wake);

@@ -11,7 +11,7 @@ use podloom_api::names::cleaner::{FIELD_MANAGER, FINALIZER, event, reason};
 use super::act::Hands;
 use super::action::{Action, ActionOutcome, Fate};
 use super::checked::{Checked, InvalidSpec};
-use super::delivery::{Begun, Counted};
+use super::delivery::{Begun, Delivered};
 use super::frozen;
 use super::helm::{self, HelmAction};
 use super::metrics::CONTROLLER;
@@ -213,7 +213,7 @@ impl CleanerKind {
             Action::SetMetadata(_)
                 if says(event::EVENT_DELIVERY_FAILED) || says(reason::DEADLINE_EXCEEDED) =>
             {
-                metrics.delivery.count(Counted::GivenUp);
+                metrics.delivery.count(Delivered::GivenUp, 1);
             }
             Action::WriteStatus(status) if says(event::TRIGGER_REFUSED) => {
                 metrics.refused(status);

@@ -2,37 +2,30 @@
 
 use std::time::Duration;
 
-use kube::runtime::reflector::Store;
 use podloom_api::CleanerStatus;
 use podloom_api::names::cleaner::{condition, reason};
 use podloom_cel::{Evaluation, Verdict};
-use prometheus_client::encoding::EncodeLabelSet;
+use podloom_metrics::{By, Histograms, histogram, metrics};
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
 
 use super::action::Fate;
 use super::delivery::DeliveryMetrics;
 use super::stored::StoredCleaner;
-use crate::engine::metrics::{Objects, Phases};
-use crate::engine::readable::Readable;
+use crate::engine::metrics::{NONE, Objects, UNREADABLE};
 use crate::outbound::OutboundMetrics;
 
 /// The name of the controller in logs and metrics.
 pub(super) const CONTROLLER: &str = "cleaner";
 
-/// How one without a status is counted.
-const NONE: &str = "None";
-/// How one that our types cannot hold is counted.
-const UNREADABLE: &str = "Unreadable";
 /// From a tenth of a millisecond to about three seconds.
-const EVALUATION_BUCKETS: (f64, f64, u16) = (0.0001, 2.0, 16);
+const EVALUATION_BUCKETS: Histograms = Histograms(0.0001, 2.0, 16);
 /// From ten to about ten million.
-const STEP_BUCKETS: (f64, f64, u16) = (10.0, 4.0, 11);
+const STEP_BUCKETS: Histograms = Histograms(10.0, 4.0, 11);
 /// From a millisecond to about half a minute.
-const DELAY_BUCKETS: (f64, f64, u16) = (0.001, 2.0, 16);
+const DELAY_BUCKETS: Histograms = Histograms(0.001, 2.0, 16);
 
 /// The reasons of Ready.
 const REASONS: [&str; 12] = [
@@ -50,116 +43,32 @@ const REASONS: [&str; 12] = [
     reason::TERMINATING,
 ];
 
-/// Metrics of the duty; cheap to clone, registered once.
-#[derive(Clone)]
-pub(crate) struct CleanerMetrics {
-    /// All requests out of the cluster.
-    pub(super) outbound: OutboundMetrics,
-    /// Deliveries of CloudEvents.
-    pub(super) delivery: DeliveryMetrics,
-    evaluations: Family<Outcome, Counter>,
-    evaluation_seconds: Histogram,
-    steps: Histogram,
-    delay: Histogram,
-    triggered: Counter,
-    refused: Family<Reason, Counter>,
-    deleted: Family<Outcome, Counter>,
-    uninstalled: Family<Outcome, Counter>,
-    watched: Gauge,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Outcome {
-    outcome: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Reason {
-    reason: &'static str,
+metrics! {
+    /// Metrics of the duty; cheap to clone, registered once.
+    pub(crate) struct CleanerMetrics(pub(super) outbound: OutboundMetrics) {
+        evaluations: By<1> = "cleaner_evaluations", "Evaluations of the conditions of Cleaners, by outcome", outcomes(["met", "not_met", "error"]);
+        evaluation_seconds: Histogram = "cleaner_evaluation" Seconds, "Duration of an evaluation of all conditions of a Cleaner, waiting for a thread included", histogram(EVALUATION_BUCKETS);
+        steps: Histogram = "cleaner_cel_steps", "Steps of an evaluation of all conditions of a Cleaner", histogram(STEP_BUCKETS);
+        delay: Histogram = "cleaner_schedule_delay" Seconds, "How late a scheduled look at targets began", histogram(DELAY_BUCKETS);
+        triggered: Counter = "cleaner_triggered", "Deletions that have begun";
+        refused: By<1> = "cleaner_refused", "Deletions that something has kept from beginning, by reason", By::new(["reason"]).from_zero([[reason::BLAST_RADIUS_EXCEEDED], [reason::TARGET_PROTECTED]]);
+        deleted: By<1> = "cleaner_objects_deleted", "Attempts to delete objects of targets, by outcome", outcomes(["accepted", "gone", "replaced", "skipped", "failed"]);
+        uninstalled: By<1> = "cleaner_helm_uninstalls", "Uninstallations of Helm releases, by outcome", outcomes(["uninstalled", "failed"]);
+        pub(super) delivery: DeliveryMetrics = "cleaner_event_deliveries", "Attempts to deliver CloudEvents, by outcome, and CloudEvents that were given up";
+        watched: Gauge = "cleaner_watched_kinds", "Kinds of targets that are watched";
+    }
 }
 
 impl CleanerMetrics {
-    /// Registers all of them.
-    pub(crate) fn register(
+    /// Registers all of them, and declares the reasons.
+    pub(crate) fn declared(
         registry: &mut Registry,
         objects: &Objects,
         outbound: OutboundMetrics,
     ) -> Self {
         let none = [NONE, UNREADABLE].into_iter();
         objects.declare(CONTROLLER, none.chain(REASONS).collect());
-        let metrics = Self {
-            outbound,
-            delivery: DeliveryMetrics::default(),
-            evaluations: outcomes(&["met", "not_met", "error"]),
-            evaluation_seconds: histogram(EVALUATION_BUCKETS),
-            steps: histogram(STEP_BUCKETS),
-            delay: histogram(DELAY_BUCKETS),
-            triggered: Counter::default(),
-            refused: Family::default(),
-            deleted: outcomes(&["accepted", "gone", "replaced", "skipped", "failed"]),
-            uninstalled: outcomes(&["uninstalled", "failed"]),
-            watched: Gauge::default(),
-        };
-        for reason in [reason::BLAST_RADIUS_EXCEEDED, reason::TARGET_PROTECTED] {
-            drop(metrics.refused.get_or_create(&Reason { reason }));
-        }
-        metrics.add_to(registry);
-        metrics
-    }
-
-    fn add_to(&self, registry: &mut Registry) {
-        registry.register(
-            "cleaner_evaluations",
-            "Evaluations of the conditions of Cleaners, by outcome",
-            self.evaluations.clone(),
-        );
-        registry.register_with_unit(
-            "cleaner_evaluation",
-            "Duration of an evaluation of all conditions of a Cleaner, waiting for a thread included",
-            Unit::Seconds,
-            self.evaluation_seconds.clone(),
-        );
-        registry.register(
-            "cleaner_cel_steps",
-            "Steps of an evaluation of all conditions of a Cleaner",
-            self.steps.clone(),
-        );
-        registry.register_with_unit(
-            "cleaner_schedule_delay",
-            "How late a scheduled look at targets began",
-            Unit::Seconds,
-            self.delay.clone(),
-        );
-        registry.register(
-            "cleaner_triggered",
-            "Deletions that have begun",
-            self.triggered.clone(),
-        );
-        registry.register(
-            "cleaner_refused",
-            "Deletions that something has kept from beginning, by reason",
-            self.refused.clone(),
-        );
-        registry.register(
-            "cleaner_objects_deleted",
-            "Attempts to delete objects of targets, by outcome",
-            self.deleted.clone(),
-        );
-        registry.register(
-            "cleaner_helm_uninstalls",
-            "Uninstallations of Helm releases, by outcome",
-            self.uninstalled.clone(),
-        );
-        registry.register(
-            "cleaner_event_deliveries",
-            "Attempts to deliver CloudEvents, by outcome, and CloudEvents that were given up",
-            self.delivery.0.clone(),
-        );
-        registry.register(
-            "cleaner_watched_kinds",
-            "Kinds of targets that are watched",
-            self.watched.clone(),
-        );
+        Self::register(registry, outbound)
     }
 
     /// Records an evaluation.
@@ -169,7 +78,7 @@ impl CleanerMetrics {
             Verdict::NotMet { .. } => "not_met",
             Verdict::Failed(_) => "error",
         };
-        self.evaluations.get_or_create(&Outcome { outcome }).inc();
+        self.evaluations.of([outcome]).inc();
         self.evaluation_seconds.observe(took.as_secs_f64());
         let steps = u32::try_from(evaluation.steps).unwrap_or(u32::MAX);
         self.steps.observe(f64::from(steps));
@@ -188,7 +97,7 @@ impl CleanerMetrics {
     /// Counts a deletion that did not begin, for the reason in the status.
     pub(super) fn refused(&self, status: &CleanerStatus) {
         let reason = ready_reason(status);
-        self.refused.get_or_create(&Reason { reason }).inc();
+        self.refused.of([reason]).inc();
     }
 
     /// Counts an attempt to delete an object.
@@ -200,12 +109,12 @@ impl CleanerMetrics {
             Fate::Skipped(_) => "skipped",
             Fate::Failed(_) => "failed",
         };
-        self.deleted.get_or_create(&Outcome { outcome }).inc();
+        self.deleted.of([outcome]).inc();
     }
 
     /// Counts an attempt to uninstall a Helm release that has ended.
     pub(super) fn uninstalled(&self, outcome: &'static str) {
-        self.uninstalled.get_or_create(&Outcome { outcome }).inc();
+        self.uninstalled.of([outcome]).inc();
     }
 
     /// Sets the number of kinds that are watched.
@@ -214,16 +123,8 @@ impl CleanerMetrics {
     }
 }
 
-fn outcomes(all: &[&'static str]) -> Family<Outcome, Counter> {
-    let family = Family::default();
-    for outcome in all {
-        drop(family.get_or_create(&Outcome { outcome }));
-    }
-    family
-}
-
-fn histogram((first, factor, count): (f64, f64, u16)) -> Histogram {
-    Histogram::new(exponential_buckets(first, factor, count))
+fn outcomes<const N: usize>(all: [&'static str; N]) -> By<1> {
+    By::new(["outcome"]).from_zero(all.map(|outcome| [outcome]))
 }
 
 /// The reason of Ready, as metrics have it.
@@ -234,15 +135,7 @@ fn ready_reason(status: &CleanerStatus) -> &'static str {
     REASONS.into_iter().find(is_ready).unwrap_or(NONE)
 }
 
-/// Returns the reason of each Cleaner of a cache, for as long as it is asked.
-pub(super) fn phases(cleaners: Store<Readable<StoredCleaner>>) -> Phases {
-    std::sync::Arc::new(move || {
-        let all = cleaners.state();
-        let all = all.iter();
-        all.map(|it| match &it.0 {
-            Ok(cleaner) => cleaner.status.as_ref().map_or(NONE, ready_reason),
-            Err(_) => UNREADABLE,
-        })
-        .collect()
-    })
+/// The reason of a Cleaner.
+pub(super) fn phase(cleaner: &StoredCleaner) -> &'static str {
+    cleaner.status.as_ref().map_or(NONE, ready_reason)
 }

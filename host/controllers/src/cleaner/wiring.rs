@@ -21,7 +21,7 @@ use super::helm::CHARTS;
 use super::kind::CleanerKind;
 use super::look::Eyes;
 use super::memory::Memory;
-use super::metrics::{CONTROLLER, CleanerMetrics, phases};
+use super::metrics::{CONTROLLER, CleanerMetrics, phase};
 use super::objects::Objects;
 use super::read::Reader;
 use super::settings::CleanerSetup;
@@ -29,6 +29,7 @@ use super::stored::StoredCleaner;
 use super::watches::Watches;
 use super::who::CleanerId;
 use crate::engine::kind::Kind;
+use crate::engine::metrics::{UNREADABLE, phases};
 use crate::engine::readable::Readable;
 use crate::engine::scope::WatchScope;
 use crate::engine::watch::{watch_config, watch_events};
@@ -110,7 +111,11 @@ fn of_scope(scope: &WatchScope, wakes: &ScopeWakes, hands: &Hands) -> BoxFuture<
     let filled = scope.cache_filled(&store, "Cleaners");
     let mut wiring = Wiring::cached(Arc::clone(resource), store.clone(), events.boxed(), filled);
     wiring.wake(woken(wakes, Arc::clone(resource)));
-    let counted = scope.ctx.metrics.objects.count(CONTROLLER, phases(store));
+    let counted = scope
+        .ctx
+        .metrics
+        .objects
+        .count(CONTROLLER, phases(store, UNREADABLE, phase));
     let kind = CleanerKind {
         hands: hands.clone(),
     };

@@ -158,10 +158,10 @@ impl Drop for Sending {
 /// The metrics of Events, registered.
 pub fn metrics(registry: &mut Registry) -> SendMetrics {
     let metrics = SendMetrics::default();
-    metrics.register(
-        registry,
+    registry.register(
         "events",
         "Events about objects, by outcome: sent, failed, or dropped because the queue was full or the process stopped",
+        metrics.clone(),
     );
     metrics
 }

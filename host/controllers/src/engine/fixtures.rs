@@ -235,7 +235,7 @@ pub(crate) fn context(client: Client) -> Context {
         client,
         events,
         clock: Clock::new(),
-        metrics: EngineMetrics::register(&mut registry),
+        metrics: EngineMetrics::collected(&mut registry),
         blocking: BlockingThreads::new(),
         unread_namespaces: UnreadNamespaces::Refused,
     }

@@ -5,103 +5,51 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use kube::Client;
+use kube::core::ApiResource;
+use kube::runtime::reflector::Store;
+use kube::{Client, Resource};
+use podloom_metrics::{By, Histograms, gauges, metrics};
 use podloom_turns::lock;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
-use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
 
 use super::queue::Queue;
+use super::readable::Readable;
 use super::watch_age::WatchAges;
 
 /// From a tenth of a millisecond to about half a minute, doubling.
-const RECONCILE_BUCKETS: (f64, f64, u16) = (0.0001, 2.0, 19);
+const RECONCILE_BUCKETS: Histograms = Histograms(0.0001, 2.0, 19);
 
-/// Metrics of the engine; cheap to clone, registered once.
-#[derive(Clone)]
-pub struct EngineMetrics {
-    duration: Family<ControllerLabels, Histogram, fn() -> Histogram>,
-    total: Family<ReconcileLabels, Counter>,
-    errors: Family<ErrorLabels, Counter>,
-    watch_errors: Family<WatchLabels, Counter>,
-    queues: Family<ControllerLabels, Gauge>,
-    watch_ages: WatchAges,
-    /// Objects by controller and phase.
-    pub objects: Objects,
-}
+/// How an object without a status is counted.
+pub(crate) const NONE: &str = "None";
+/// How one that our types cannot hold is counted.
+pub(crate) const UNREADABLE: &str = "Unreadable";
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ControllerLabels {
-    controller: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ReconcileLabels {
-    controller: &'static str,
-    outcome: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ErrorLabels {
-    controller: &'static str,
-    reason: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct WatchLabels {
-    kind: &'static str,
+metrics! {
+    /// Metrics of the engine; cheap to clone, registered once.
+    pub struct EngineMetrics(
+        watch_ages: WatchAges,
+        /// Objects by controller and phase.
+        pub objects: Objects,
+    ) {
+        duration: By<1, Histogram, Histograms> = "reconcile_duration" Seconds, "Duration of a reconcile pass", By::histograms(["controller"], RECONCILE_BUCKETS);
+        total: By<2> = "reconcile", "Reconcile passes by outcome", By::new(["controller", "outcome"]);
+        errors: By<2> = "reconcile_errors", "Reconcile passes that failed and are repeated, by reason", By::new(["controller", "reason"]);
+        watch_errors: By<1> = "watch_errors", "Watches that broke and were restarted", By::new(["kind"]);
+        queues: By<1, Gauge> = "reconcile_queue_depth", "Objects that wait for a reconcile pass", By::new(["controller"]);
+    }
 }
 
 impl EngineMetrics {
-    /// Registers all metrics of the engine. Call it once: a second set would appear beside the first.
-    pub fn register(registry: &mut Registry) -> Self {
-        let new_histogram: fn() -> Histogram = || {
-            let (first, factor, count) = RECONCILE_BUCKETS;
-            Histogram::new(exponential_buckets(first, factor, count))
-        };
-        let metrics = Self {
-            duration: Family::new_with_constructor(new_histogram),
-            total: Family::default(),
-            errors: Family::default(),
-            watch_errors: Family::default(),
-            queues: Family::default(),
-            watch_ages: WatchAges::default(),
-            objects: Objects::default(),
-        };
-        registry.register_with_unit(
-            "reconcile_duration",
-            "Duration of a reconcile pass",
-            Unit::Seconds,
-            metrics.duration.clone(),
-        );
-        registry.register(
-            "reconcile",
-            "Reconcile passes by outcome",
-            metrics.total.clone(),
-        );
-        registry.register(
-            "reconcile_errors",
-            "Reconcile passes that failed and are repeated, by reason",
-            metrics.errors.clone(),
-        );
-        registry.register(
-            "watch_errors",
-            "Watches that broke and were restarted",
-            metrics.watch_errors.clone(),
-        );
-        registry.register(
-            "reconcile_queue_depth",
-            "Objects that wait for a reconcile pass",
-            metrics.queues.clone(),
-        );
-        registry.register_collector(Box::new(metrics.watch_ages.clone()));
-        registry.register_collector(Box::new(metrics.objects.clone()));
-        metrics
+    /// Registers all metrics of the engine, with the objects by controller and phase. Call it once.
+    pub fn collected(registry: &mut Registry) -> Self {
+        let (watch_ages, objects) = (WatchAges::default(), Objects::default());
+        registry.register_collector(Box::new(watch_ages.clone()));
+        registry.register_collector(Box::new(objects.clone()));
+        Self::register(registry, watch_ages, objects)
     }
 
     /// Returns a client for one watch of a kind, whose age is measured.
@@ -117,33 +65,22 @@ impl EngineMetrics {
         error: Option<&'static str>,
     ) {
         let took = begun.elapsed().as_secs_f64();
-        self.duration
-            .get_or_create(&ControllerLabels { controller })
-            .observe(took);
+        self.duration.of([controller]).observe(took);
         let outcome = if error.is_none() { "success" } else { "error" };
-        self.total
-            .get_or_create(&ReconcileLabels {
-                controller,
-                outcome,
-            })
-            .inc();
+        self.total.of([controller, outcome]).inc();
         if let Some(reason) = error {
-            let labels = ErrorLabels { controller, reason };
-            self.errors.get_or_create(&labels).inc();
+            self.errors.of([controller, reason]).inc();
         }
     }
 
     /// Returns a queue whose depth is the controller's metric.
     pub(super) fn queue(&self, controller: &'static str) -> Queue {
-        Queue::new(
-            self.queues
-                .get_or_create_owned(&ControllerLabels { controller }),
-        )
+        Queue::new(self.queues.of([controller]).clone())
     }
 
     /// Counts a watch that broke.
     pub(super) fn watch_broke(&self, kind: &'static str) {
-        self.watch_errors.get_or_create(&WatchLabels { kind }).inc();
+        self.watch_errors.of([kind]).inc();
     }
 }
 
@@ -152,6 +89,19 @@ pub type Counts = BTreeMap<&'static str, i64>;
 
 /// Returns the phase of each object in a cache.
 pub type Phases = Arc<dyn Fn() -> Vec<&'static str> + Send + Sync>;
+
+/// Returns the phase of each object of a cache, for as long as it is asked.
+pub(crate) fn phases<K>(
+    cache: Store<Readable<K>>,
+    unreadable: &'static str,
+    phase: fn(&K) -> &'static str,
+) -> Phases
+where
+    K: Resource<DynamicType = ApiResource> + Clone + Send + Sync + 'static,
+{
+    let of = move |object: &Arc<Readable<K>>| object.0.as_ref().map_or(unreadable, phase);
+    Arc::new(move || cache.state().iter().map(of).collect())
+}
 
 /// Counts objects by controller and phase, at each scrape.
 #[derive(Clone, Default)]
@@ -230,18 +180,16 @@ impl fmt::Debug for Objects {
 impl Collector for Objects {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let controllers: Vec<&'static str> = lock(&self.0).keys().copied().collect();
-        let mut objects = encoder.encode_descriptor(
+        let series = controllers.into_iter().flat_map(|controller| {
+            let counts = self.counts(controller).into_iter();
+            counts
+                .map(move |(phase, count)| ([("controller", controller), ("phase", phase)], count))
+        });
+        gauges(
+            &mut encoder,
             "objects",
             "Objects by controller and phase",
-            None,
-            MetricType::Gauge,
-        )?;
-        for controller in controllers {
-            for (phase, count) in self.counts(controller) {
-                let labels = [("controller", controller), ("phase", phase)];
-                ConstGauge::new(count).encode(objects.encode_family(&labels)?)?;
-            }
-        }
-        Ok(())
+            series,
+        )
     }
 }

@@ -4,22 +4,19 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use kube::ResourceExt;
 use kube::runtime::reflector::Store;
 use podloom_api::{
     PortalExposeObject, PortalExposeStatus, PortalPhase, RelayConnection, TunnelClassObject,
 };
-use podloom_turns::lock;
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::gauge::ConstGauge;
+use podloom_metrics::{Scraped, Shown, gauges};
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Registry;
 
 use super::relays::RelayMetrics;
-use crate::engine::metrics::{Objects, Phases};
+use crate::engine::metrics::{NONE, Objects, UNREADABLE};
 use crate::engine::readable::Readable;
 use crate::outbound::OutboundMetrics;
 
@@ -27,10 +24,6 @@ use crate::outbound::OutboundMetrics;
 pub(super) const CONTROLLER: &str = "portalexpose";
 /// The name of the controller of TunnelClasses.
 pub(super) const CLASS_CONTROLLER: &str = "tunnelclass";
-/// How a PortalExpose without a status is counted.
-const NO_PHASE: &str = "None";
-/// How one that our types cannot hold is counted.
-const UNREADABLE: &str = "Unreadable";
 
 type Exposes = Arc<[Store<Readable<PortalExposeObject>>]>;
 type Classes = Store<Readable<TunnelClassObject>>;
@@ -39,77 +32,57 @@ type Classes = Store<Readable<TunnelClassObject>>;
 #[derive(Clone)]
 pub(crate) struct PortalMetrics {
     pub(super) relays: RelayMetrics,
-    tunnels: Tunnels,
+    tunnels: Scraped<(Exposes, Classes)>,
 }
 
-/// The caches to count at each scrape; none while the controllers do not run.
-#[derive(Clone, Default)]
-struct Tunnels(Arc<Mutex<Option<(Exposes, Classes)>>>);
-
-/// Stops counting when it is dropped, since the caches of stopped controllers are stale.
-pub(super) struct Counted(Tunnels);
-
 impl PortalMetrics {
-    pub(crate) fn register(
+    /// Registers all of them, and declares the phases.
+    pub(crate) fn declared(
         registry: &mut Registry,
         objects: &Objects,
         outbound: OutboundMetrics,
     ) -> Self {
-        let phases = [NO_PHASE, UNREADABLE]
-            .into_iter()
-            .chain(PortalPhase::ALL.map(PortalPhase::as_str));
+        let phases = [NONE, UNREADABLE].into_iter();
+        let phases = phases.chain(PortalPhase::ALL.map(PortalPhase::as_str));
         objects.declare(CONTROLLER, phases.collect());
-        let tunnels = Tunnels::default();
-        registry.register_collector(Box::new(tunnels.clone()));
         Self {
+            tunnels: Scraped::register(registry, write),
             relays: RelayMetrics::register(registry, outbound),
-            tunnels,
         }
     }
 
-    /// Counts what is in the caches until the returned value is dropped.
+    /// Counts what is in the caches until the returned value is dropped, since the caches of stopped controllers are stale.
     #[must_use]
-    pub(super) fn count(&self, exposes: Exposes, classes: Classes) -> Counted {
-        self.tunnels.set(Some((exposes, classes)));
-        Counted(self.tunnels.clone())
+    pub(super) fn count(&self, exposes: Exposes, classes: Classes) -> Shown<(Exposes, Classes)> {
+        self.tunnels.set((exposes, classes));
+        self.tunnels.shown()
     }
 }
 
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.set(None);
-    }
-}
-
-impl Tunnels {
-    fn set(&self, caches: Option<(Exposes, Classes)>) {
-        *lock(&self.0) = caches;
-    }
-
-    /// The number of connections in each state, and of PortalExposes with each class.
-    fn counts(&self) -> (BTreeMap<&'static str, i64>, BTreeMap<String, i64>) {
-        let caches = lock(&self.0).clone();
-        let states = RelayConnection::ALL.map(|state| (state.as_str(), 0));
-        let mut connections = BTreeMap::from(states);
-        let Some((exposes, classes)) = caches else {
-            return (connections, BTreeMap::new());
-        };
-        let classes = classes.state();
-        let names = classes.iter().map(|class| (class.name_any(), 0));
-        let mut references: BTreeMap<String, i64> = names.collect();
-        for expose in exposes.iter().flat_map(Store::state) {
-            let status = expose.0.as_ref().ok().and_then(|it| it.status.as_ref());
-            let Some(status) = status else { continue };
-            for state in connected(status) {
-                *connections.entry(state.as_str()).or_insert(0) += 1;
-            }
-            let class = status.tunnel_class_name.as_ref();
-            if let Some(count) = class.and_then(|class| references.get_mut(class)) {
-                *count += 1;
-            }
+/// Counts the connections in each state, and the PortalExposes with each class.
+fn counts(
+    caches: Option<&(Exposes, Classes)>,
+) -> (BTreeMap<&'static str, i64>, BTreeMap<String, i64>) {
+    let states = RelayConnection::ALL.map(|state| (state.as_str(), 0));
+    let mut connections = BTreeMap::from(states);
+    let Some((exposes, classes)) = caches else {
+        return (connections, BTreeMap::new());
+    };
+    let classes = classes.state();
+    let names = classes.iter().map(|class| (class.name_any(), 0));
+    let mut references: BTreeMap<String, i64> = names.collect();
+    for expose in exposes.iter().flat_map(Store::state) {
+        let status = expose.0.as_ref().ok().and_then(|it| it.status.as_ref());
+        let Some(status) = status else { continue };
+        for state in connected(status) {
+            *connections.entry(state.as_str()).or_insert(0) += 1;
         }
-        (connections, references)
+        let class = status.tunnel_class_name.as_ref();
+        if let Some(count) = class.and_then(|class| references.get_mut(class)) {
+            *count += 1;
+        }
     }
+    (connections, references)
 }
 
 fn connected(status: &PortalExposeStatus) -> impl Iterator<Item = RelayConnection> {
@@ -120,43 +93,24 @@ fn connected(status: &PortalExposeStatus) -> impl Iterator<Item = RelayConnectio
     relays.map(|relay| relay.status)
 }
 
-impl fmt::Debug for Tunnels {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Tunnels").finish_non_exhaustive()
-    }
+fn write(caches: Option<&(Exposes, Classes)>, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+    let (connections, references) = counts(caches);
+    let help = "Connections of tunnels to relays, by state";
+    let series = connections
+        .into_iter()
+        .map(|(status, count)| ([("status", status)], count));
+    gauges(&mut encoder, "portal_relay_connections", help, series)?;
+    let help = "PortalExposes that use each TunnelClass";
+    let series = references
+        .into_iter()
+        .map(|(class, count)| ([("class", class)], count));
+    gauges(&mut encoder, "portal_class_references", help, series)
 }
 
-impl Collector for Tunnels {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let (connections, references) = self.counts();
-        let help = "Connections of tunnels to relays, by state";
-        let name = "portal_relay_connections";
-        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for (status, count) in connections {
-            let labels = [("status", status)];
-            ConstGauge::new(count).encode(family.encode_family(&labels)?)?;
-        }
-        let help = "PortalExposes that use each TunnelClass";
-        let name = "portal_class_references";
-        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for (class, count) in &references {
-            let labels = [("class", class.as_str())];
-            ConstGauge::new(*count).encode(family.encode_family(&labels)?)?;
-        }
-        Ok(())
-    }
-}
-
-/// Returns the phase of each PortalExpose of a cache, for as long as it is asked.
-pub(super) fn phases(exposes: Store<Readable<PortalExposeObject>>) -> Phases {
-    let phase = |expose: &Arc<Readable<PortalExposeObject>>| match &expose.0 {
-        Ok(expose) => {
-            let phase = expose.status.as_ref().and_then(|status| status.phase);
-            phase.map_or(NO_PHASE, PortalPhase::as_str)
-        }
-        Err(_) => UNREADABLE,
-    };
-    Arc::new(move || exposes.state().iter().map(phase).collect())
+/// The phase of a PortalExpose.
+pub(super) fn phase(expose: &PortalExposeObject) -> &'static str {
+    let phase = expose.status.as_ref().and_then(|status| status.phase);
+    phase.map_or(NONE, PortalPhase::as_str)
 }
 
 #[cfg(test)]

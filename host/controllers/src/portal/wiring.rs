@@ -26,7 +26,7 @@ use super::class_kind::ClassKind;
 use super::deployment::prune;
 use super::kind::{Caches, ExposeKind, Resources, SecretMeta, Tunnels};
 use super::memory::Memory;
-use super::metrics::{CONTROLLER, PortalMetrics, phases};
+use super::metrics::{CONTROLLER, PortalMetrics, phase};
 use super::naming;
 use super::relays::{RelaySettings, Relays};
 use super::rivals::Rivals;
@@ -34,7 +34,7 @@ use super::rolls::{Limits, Rolls};
 use super::settings::TunnelSettings;
 use super::world::{ChainPolicy, Settings};
 use crate::engine::kind::Kind;
-use crate::engine::metrics::Counted;
+use crate::engine::metrics::{Counted, UNREADABLE, phases};
 use crate::engine::namespaces::{self, Namespaces};
 use crate::engine::optional::{Listener, Optional, OptionalCache, WhenRefused, watch_optional};
 use crate::engine::readable::Readable;
@@ -208,7 +208,7 @@ fn run(
 
 fn count(scope: &WatchScope, wiring: &Wiring<ExposeKind>) -> Counted {
     let objects = &scope.ctx.metrics.objects;
-    objects.count(CONTROLLER, phases(wiring.store()))
+    objects.count(CONTROLLER, phases(wiring.store(), UNREADABLE, phase))
 }
 
 /// Watches what PortalExposes depend on, in all scopes.

@@ -127,7 +127,7 @@ impl Cluster {
                 client,
                 events,
                 clock: Clock::new(),
-                metrics: EngineMetrics::register(&mut registry),
+                metrics: EngineMetrics::collected(&mut registry),
                 blocking: BlockingThreads::new(),
                 unread_namespaces: UnreadNamespaces::Refused,
             }),

@@ -84,7 +84,7 @@ pub(crate) fn controller_of(cached: Option<Value>) -> BrowserKind {
         mutator: Arc::new(Untouched),
         timeouts: Timeouts::default(),
         memory: Memory::default(),
-        metrics: BrowserMetrics::register(&mut Registry::default(), &Objects::default()),
+        metrics: BrowserMetrics::declared(&mut Registry::default(), &Objects::default()),
     }
 }
 

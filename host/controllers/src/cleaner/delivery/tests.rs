@@ -76,7 +76,7 @@ impl Running {
 
     fn counted(&self, outcome: &str) -> u64 {
         let mut registry = Registry::default();
-        registry.register("it", "It", self.metrics.0.clone());
+        registry.register("it", "It", self.metrics.clone());
         let mut text = String::new();
         encode(&mut text, &registry).unwrap();
         let line = format!("it_total{{outcome=\"{outcome}\"}} ");

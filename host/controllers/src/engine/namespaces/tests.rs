@@ -43,7 +43,7 @@ fn watched(unread: UnreadNamespaces, code: u16) -> (Namespaces, Arc<AtomicU16>, 
         }
         code => (code, failure(code)),
     });
-    let metrics = EngineMetrics::register(&mut Registry::default());
+    let metrics = EngineMetrics::collected(&mut Registry::default());
     let (namespaces, work) = Namespaces::watch(&client, unread, Box::new(|_| {}), &metrics);
     tokio::spawn(work);
     (namespaces, code, label)

@@ -45,7 +45,7 @@ fn namespaces() -> Optional<Namespace> {
 async fn what_may_not_be_read_is_asked_for_seldom_and_cached_once_it_may() {
     static ALLOWED: AtomicBool = AtomicBool::new(false);
     let (client, requests) = server(&ALLOWED);
-    let metrics = EngineMetrics::register(&mut Registry::default());
+    let metrics = EngineMetrics::collected(&mut Registry::default());
     let (cache, work) = watch_optional(&client, Api::all, namespaces(), &metrics);
     let work = tokio::spawn(work);
     // Whoever waits for the cache goes on without the objects.
@@ -67,7 +67,7 @@ async fn what_may_not_be_read_is_asked_for_seldom_and_cached_once_it_may() {
 async fn what_may_not_be_read_any_more_is_forgotten_and_asked_for_seldom() {
     static ALLOWED: AtomicBool = AtomicBool::new(true);
     let (client, requests) = server(&ALLOWED);
-    let metrics = EngineMetrics::register(&mut Registry::default());
+    let metrics = EngineMetrics::collected(&mut Registry::default());
     let (cache, work) = watch_optional(&client, Api::all, namespaces(), &metrics);
     let work = tokio::spawn(work);
     tokio::time::sleep(Duration::from_secs(10)).await;
@@ -90,7 +90,7 @@ async fn what_may_not_be_read_any_more_is_forgotten_and_asked_for_seldom() {
 async fn events_are_seen_after_the_cache_has_them() {
     static ALLOWED: AtomicBool = AtomicBool::new(true);
     let (client, requests) = server(&ALLOWED);
-    let metrics = EngineMetrics::register(&mut Registry::default());
+    let metrics = EngineMetrics::collected(&mut Registry::default());
     let seen = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&seen);
     let labelled = Optional {
@@ -119,7 +119,7 @@ fn name(event: &Event<Namespace>) -> &'static str {
 #[tokio::test]
 async fn a_cache_that_nothing_fills_is_empty_and_holds_nobody_up() {
     let (client, _) = scripted(|_, _| (SILENCE, Value::Null));
-    let metrics = EngineMetrics::register(&mut Registry::default());
+    let metrics = EngineMetrics::collected(&mut Registry::default());
     let (cache, mut work) = watch_optional(&client, Api::all, namespaces(), &metrics);
     assert!(work.as_mut().now_or_never().is_none());
     assert!(cache.known().is_none());

@@ -117,7 +117,7 @@ fn drift(namespaces: &[(&str, &str, usize)]) -> (Drift, Arc<Managers>) {
         (200, secret("team", name, &values))
     });
     let mut registry = Registry::default();
-    let engine = EngineMetrics::register(&mut registry);
+    let engine = EngineMetrics::collected(&mut registry);
     let outbound = OutboundMetrics::register(&mut registry);
     let im = Arc::new(Managers::default());
     let drift = Drift {
@@ -128,7 +128,7 @@ fn drift(namespaces: &[(&str, &str, usize)]) -> (Drift, Arc<Managers>) {
             im: Arc::clone(&im) as Arc<dyn InfrastructureManager>,
         },
         clusters: Waking::of([None]),
-        metrics: InfrastructureMetrics::register(&mut registry, &engine.objects, outbound),
+        metrics: InfrastructureMetrics::declared(&mut registry, &engine.objects, outbound),
     };
     (drift, im)
 }

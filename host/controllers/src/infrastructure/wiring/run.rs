@@ -15,7 +15,7 @@ use super::hub::Hub;
 use super::scoped::{self, Filled, Part, Writers};
 use super::twins;
 use crate::engine::kind::{Kind, ResourceScope};
-use crate::engine::metrics::{Counted, Phases};
+use crate::engine::metrics::{Counted, NONE, UNREADABLE, phases};
 use crate::engine::readable::Readable;
 use crate::engine::scope::{Pace, WatchScope};
 use crate::engine::wiring::{self, Wiring};
@@ -305,12 +305,7 @@ fn counted<K>(
 where
     K: Resource<DynamicType = ApiResource> + Clone + Send + Sync + 'static,
 {
-    let phases: Phases = Arc::new(move || {
-        let all = store.state();
-        let all = all.iter();
-        all.map(|it| it.0.as_ref().map_or(metrics::UNREADABLE, phase))
-            .collect()
-    });
+    let phases = phases(store, UNREADABLE, phase);
     scope.ctx.metrics.objects.count(controller, phases)
 }
 
@@ -324,17 +319,17 @@ fn until(
 
 fn state_of_cluster(cluster: &ClusterObject) -> &'static str {
     let state = cluster.status.as_ref().and_then(|status| status.state);
-    state.map_or(metrics::NONE, |state| state.as_str())
+    state.map_or(NONE, |state| state.as_str())
 }
 
 fn state_of_cloud(cloud: &CloudObject) -> &'static str {
     let state = cloud.status.as_ref().and_then(|status| status.state);
-    state.map_or(metrics::NONE, |state| state.as_str())
+    state.map_or(NONE, |state| state.as_str())
 }
 
 fn readiness(provider: &InfrastructureProviderObject) -> &'static str {
     match readiness_of(provider) {
-        None => metrics::NONE,
+        None => NONE,
         Some("True") => metrics::READY,
         Some(_) => metrics::NOT_READY,
     }

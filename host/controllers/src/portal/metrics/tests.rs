@@ -5,7 +5,7 @@ use prometheus_client::encoding::text;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::engine::metrics::Objects;
+use crate::engine::metrics::{Objects, phases};
 use crate::outbound::OutboundMetrics;
 
 fn registered() -> (Registry, PortalMetrics) {
@@ -13,7 +13,7 @@ fn registered() -> (Registry, PortalMetrics) {
     let objects = Objects::default();
     registry.register_collector(Box::new(objects.clone()));
     let outbound = OutboundMetrics::register(&mut registry);
-    let metrics = PortalMetrics::register(&mut registry, &objects, outbound);
+    let metrics = PortalMetrics::declared(&mut registry, &objects, outbound);
     (registry, metrics)
 }
 
@@ -38,7 +38,7 @@ fn every_phase_and_state_is_there_before_the_first_tunnel() {
     for phase in PortalPhase::ALL
         .map(PortalPhase::as_str)
         .into_iter()
-        .chain([NO_PHASE, UNREADABLE])
+        .chain([NONE, UNREADABLE])
     {
         check_has(
             &encoded,
@@ -107,7 +107,7 @@ fn an_object_that_cannot_be_read_is_counted() {
     let unreadable =
         json!({ "metadata": { "name": "b", "namespace": "team" }, "spec": { "app": 1 } });
     exposes.apply_watcher_event(&Event::Apply(serde_json::from_value(unreadable).unwrap()));
-    let mut phases = phases(exposes.as_reader())();
+    let mut phases = phases(exposes.as_reader(), UNREADABLE, phase)();
     phases.sort_unstable();
-    assert_eq!(phases, [NO_PHASE, UNREADABLE]);
+    assert_eq!(phases, [NONE, UNREADABLE]);
 }

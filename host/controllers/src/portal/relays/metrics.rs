@@ -4,31 +4,31 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use podloom_metrics::{Histograms, metrics};
 use podloom_turns::lock;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::metrics::histogram::Histogram;
 
 use crate::outbound::OutboundMetrics;
 use crate::portal::authority::Authority;
 
 /// From 10 milliseconds to about 40 seconds, doubling.
-const BUCKETS: (f64, f64, u16) = (0.01, 2.0, 13);
+const BUCKETS: Histograms = Histograms(0.01, 2.0, 13);
 
 /// How many relays have series of their own. Any user can name relays, so the others share theirs.
 const NAMED: usize = 100;
 /// The label of the others.
 const OTHER: &str = "other";
 
-/// Metrics of relays; cheap to clone, registered once.
-#[derive(Clone)]
-pub(crate) struct RelayMetrics {
-    up: Family<Relay, Gauge>,
-    duration: Family<Relay, Histogram, fn() -> Histogram>,
-    shown: Arc<Mutex<Shown>>,
-    pub(super) outbound: OutboundMetrics,
+metrics! {
+    /// Metrics of relays; cheap to clone, registered once. The metrics of the requests are those of all clients.
+    pub(crate) struct RelayMetrics(pub(super) outbound: OutboundMetrics) {
+        up: Family<Relay, Gauge> = "portal_relay_up", "Whether the last look at a relay got a usable answer";
+        duration: Family<Relay, Histogram, Histograms> = "portal_relay_poll_duration" Seconds, "Duration of looks at a relay, all requests of a look together", Family::new_with_constructor(BUCKETS);
+        shown: Arc<Mutex<Shown>>;
+    }
 }
 
 /// The relays that are shown.
@@ -45,34 +45,6 @@ struct Relay {
 }
 
 impl RelayMetrics {
-    /// Registers `portal_relay_up` and `portal_relay_poll_duration_seconds`. The metrics of the requests are those of all clients.
-    pub(crate) fn register(registry: &mut Registry, outbound: OutboundMetrics) -> Self {
-        let up = Family::default();
-        registry.register(
-            "portal_relay_up",
-            "Whether the last look at a relay got a usable answer",
-            up.clone(),
-        );
-        let duration = Family::new_with_constructor(
-            (|| {
-                let (first, factor, count) = BUCKETS;
-                Histogram::new(exponential_buckets(first, factor, count))
-            }) as fn() -> Histogram,
-        );
-        registry.register_with_unit(
-            "portal_relay_poll_duration",
-            "Duration of looks at a relay, all requests of a look together",
-            Unit::Seconds,
-            duration.clone(),
-        );
-        Self {
-            up,
-            duration,
-            shown: Arc::default(),
-            outbound,
-        }
-    }
-
     /// Records a look at a relay. The series of the others show the last look at any of them.
     pub(super) fn polled(&self, authority: &Authority, is_up: bool, took: Duration) {
         let mut shown = self.shown();

@@ -21,7 +21,7 @@ fn lines(registry: &Registry) -> Vec<String> {
 #[test]
 fn what_was_found_is_shown_until_another_replica_looks() {
     let mut registry = Registry::default();
-    let metrics = DriftMetrics::register(&mut registry);
+    let metrics = DriftMetrics::collected(&mut registry);
     let shown = metrics.shown();
     let found = vec![
         ("shop".to_owned(), counts(2, 1, 0)),
@@ -51,7 +51,7 @@ fn what_was_found_is_shown_until_another_replica_looks() {
 #[test]
 fn the_worst_namespaces_are_shown_by_name() {
     let mut registry = Registry::default();
-    let metrics = DriftMetrics::register(&mut registry);
+    let metrics = DriftMetrics::collected(&mut registry);
     let many = (0..1000).map(|number| (format!("ns-{number:04}"), counts(1, 0, 5)));
     let worst = [
         ("z-changed".to_owned(), counts(0, 9, 0)),

@@ -34,9 +34,9 @@ fn id(number: usize) -> InfrastructureId {
 
 fn orphans() -> (Orphans, Registry) {
     let mut registry = Registry::default();
-    let engine = EngineMetrics::register(&mut registry);
+    let engine = EngineMetrics::collected(&mut registry);
     let outbound = OutboundMetrics::register(&mut registry);
-    let metrics = InfrastructureMetrics::register(&mut registry, &engine.objects, outbound);
+    let metrics = InfrastructureMetrics::declared(&mut registry, &engine.objects, outbound);
     (Orphans::new(metrics), registry)
 }
 

@@ -102,8 +102,8 @@ impl Fixture {
         let (im, asked) = manager(move |target, call| managed.lock().unwrap().answer(target, call));
         let mut registry = Registry::default();
         let outbound = OutboundMetrics::register(&mut registry);
-        let objects = EngineMetrics::register(&mut registry).objects;
-        let metrics = InfrastructureMetrics::register(&mut registry, &objects, outbound.clone());
+        let objects = EngineMetrics::collected(&mut registry).objects;
+        let metrics = InfrastructureMetrics::declared(&mut registry, &objects, outbound.clone());
         let caches = caches(
             &[cloud(Some("team"), "InfrastructureProvider")],
             &[provider(Some("team"), "http://127.0.0.1:8800")],
