@@ -7,6 +7,7 @@ mod scope;
 
 use std::path::Path;
 
+use serde::Serialize;
 use tokio::sync::mpsc::Sender;
 
 use self::files::Files;
@@ -27,7 +28,7 @@ pub(crate) struct FoundPod {
 }
 
 /// Something that is left out.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub(crate) struct Skipped {
     /// What, in the plural: `CronJobs`.
     pub(crate) what: String,

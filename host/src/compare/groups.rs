@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use podloom_pod_path::ChangeKind;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::difference::{Change, Difference, Verdict};
@@ -62,7 +63,7 @@ impl Limits {
 }
 
 /// How bad a difference is; the worst first.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub(crate) enum Rank {
     DeniedNow,
     FailsNow,
@@ -75,9 +76,12 @@ pub(crate) enum Rank {
 }
 
 /// Pods with the same difference.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Group {
+    #[serde(rename = "verdict")]
     pub(crate) rank: Rank,
+    #[serde(flatten)]
     pub(crate) tally: Tally,
     /// The first pods.
     pub(crate) names: Vec<String>,
@@ -87,15 +91,18 @@ pub(crate) struct Group {
     pub(crate) reasons: Vec<String>,
     /// Whether it said more than that.
     pub(crate) has_more_reasons: bool,
+    #[serde(skip)]
     pub(crate) lines: Vec<Line>,
     /// How many lines are not kept.
+    #[serde(rename = "moreChanges")]
     pub(crate) more_lines: usize,
 }
 
 /// How many pods, in how many namespaces.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct Tally {
     pub(crate) pods: u64,
+    #[serde(serialize_with = "number")]
     namespaces: BTreeSet<u32>,
 }
 
@@ -127,6 +134,10 @@ pub(crate) struct Groups {
     pub(crate) same: Tally,
     /// The pods whose differences have no group, because there are too many groups.
     pub(crate) rest: Tally,
+}
+
+fn number<S: Serializer>(all: &BTreeSet<u32>, to: S) -> Result<S::Ok, S::Error> {
+    all.len().serialize(to)
 }
 
 impl Tally {
@@ -167,20 +178,6 @@ impl Rank {
             Verdict::FailsNoMore(_) => Self::FailsNoMore,
             Verdict::Changed => Self::Changed,
             Verdict::WarnedOtherwise(_) => Self::WarnedOtherwise,
-        }
-    }
-
-    /// One word, for programs.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::DeniedNow => "DeniedNow",
-            Self::FailsNow => "FailsNow",
-            Self::IgnoredNow => "IgnoredNow",
-            Self::RejectedOtherwise => "RejectedOtherwise",
-            Self::AllowedNow => "AllowedNow",
-            Self::FailsNoMore => "FailsNoMore",
-            Self::Changed => "Changed",
-            Self::WarnedOtherwise => "WarnedOtherwise",
         }
     }
 }

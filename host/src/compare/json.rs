@@ -1,58 +1,57 @@
 //! Groups of differences for programs.
 
 use podloom_pod_path::ChangeKind;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Value, json};
 
-use super::groups::{Group, Line, Tally};
+use super::groups::{Group, Line};
 use super::writers::Whose;
 
-/// How many pods, in how many namespaces.
-pub(crate) fn tally(tally: &Tally) -> Value {
-    json!({ "pods": tally.pods, "namespaces": tally.namespaces() })
+/// A change of one path.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Change<'l> {
+    operation: &'static str,
+    path: &'l str,
+    plugins: &'l [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plugins_of: Option<&'static str>,
+    /// The number of different ones up to 100.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    values: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    emptied_parents: Option<usize>,
+    /// Only if values are shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    old: Option<&'l Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    new: Option<&'l Value>,
 }
 
 /// The pods with one difference, and what it is.
 pub(crate) fn group(group: &Group) -> Value {
-    let lines = group.lines.iter().flat_map(lines);
-    json!({
-        "verdict": group.rank.as_str(),
-        "pods": group.tally.pods,
-        "namespaces": group.tally.namespaces(),
-        "names": group.names,
-        "plugins": group.plugins,
-        "reasons": group.reasons,
-        "hasMoreReasons": group.has_more_reasons,
-        "changes": lines.collect::<Value>(),
-        "moreChanges": group.more_lines,
-    })
+    let mut fields = json!(group);
+    let changes: Vec<Change<'_>> = group.lines.iter().flat_map(changes).collect();
+    fields["changes"] = json!(changes);
+    fields
 }
 
-/// A change of each path. `old` and `new` are there only if values are shown; `values` counts the different ones up to 100.
-fn lines(line: &Line) -> impl Iterator<Item = Value> {
-    line.paths().into_iter().map(|path| {
-        let chain = match line.writers.chain {
-            Whose::Old => "Old",
-            Whose::New => "New",
-        };
-        let fields = [
-            ("operation", Some(json!(operation(line.kind)))),
-            ("path", Some(json!(path))),
-            ("plugins", Some(json!(line.writers.plugins))),
-            (
-                "pluginsOf",
-                Some(json!(chain)).filter(|_| !line.writers.plugins.is_empty()),
-            ),
-            ("values", line.values().map(|count| json!(count))),
-            (
-                "emptiedParents",
-                Some(json!(line.parents)).filter(|_| line.parents > 0),
-            ),
-            ("old", line.kept.as_ref().and_then(|kept| kept.0.clone())),
-            ("new", line.kept.as_ref().and_then(|kept| kept.1.clone())),
-        ];
-        let fields = fields.into_iter();
-        let present = fields.filter_map(|(name, value)| Some((name.to_owned(), value?)));
-        Value::Object(present.collect::<Map<_, _>>())
+/// A change of each path.
+fn changes(line: &Line) -> impl Iterator<Item = Change<'_>> {
+    let (plugins, kept) = (&line.writers.plugins, line.kept.as_ref());
+    let chain = match line.writers.chain {
+        Whose::Old => "Old",
+        Whose::New => "New",
+    };
+    line.paths().into_iter().map(move |path| Change {
+        operation: operation(line.kind),
+        path,
+        plugins,
+        plugins_of: (!plugins.is_empty()).then_some(chain),
+        values: line.values(),
+        emptied_parents: Some(line.parents).filter(|parents| *parents > 0),
+        old: kept.and_then(|kept| kept.0.as_ref()),
+        new: kept.and_then(|kept| kept.1.as_ref()),
     })
 }
 

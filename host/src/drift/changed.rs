@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use podloom_api::names;
 use podloom_mutators::{CHAIN, MUTATIONS, MutationEntry};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::pod::kept;
@@ -16,7 +17,7 @@ pub(super) const LISTED: usize = 20;
 const WORK: u64 = 200_000;
 
 /// A path that the chain wrote, and that another manager owns now.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 pub(crate) struct Change {
     pub(crate) path: String,
     /// The plugin that wrote it; none for the stamp itself.

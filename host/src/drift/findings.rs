@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
+use serde::{Serialize, Serializer};
 
 use super::changed::Change;
 use super::judge::{Unclear, Unjudged};
@@ -50,7 +51,7 @@ pub(crate) struct Counts {
 pub(crate) const MORE_OWNERS: &str = "more owners";
 
 /// The pods of an owner.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Row {
     pub(crate) namespace: String,
     /// `Pod` for a pod without owner, or [`MORE_OWNERS`].
@@ -60,23 +61,33 @@ pub(crate) struct Row {
     /// Of the first pods.
     pub(crate) names: Vec<String>,
     /// Of missed pods, if the chain is known: those that would have run.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) plugins: BTreeSet<String>,
     /// Of changed pods: the first changes.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) changes: BTreeSet<Change>,
+    #[serde(skip)]
     pub(crate) has_more_changes: bool,
     /// Whether the template that the owner makes pods of was changed.
+    #[serde(skip)]
     pub(crate) is_template_changed: bool,
 }
 
 /// The pods that passed a chain.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub(crate) struct ChainPods {
     pub(crate) digest: String,
     pub(crate) pods: u64,
     /// When the newest of them was created.
+    #[serde(serialize_with = "text")]
     pub(crate) newest: Option<Timestamp>,
     /// Whether it is the expected chain; none if that is not known.
+    #[serde(rename = "isThatOfPlugins")]
     pub(crate) is_expected: Option<bool>,
+}
+
+fn text<S: Serializer>(time: &Option<Timestamp>, to: S) -> Result<S::Ok, S::Error> {
+    time.map(|time| time.to_string()).serialize(to)
 }
 
 impl Findings {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::results::{Compared, Results};
 use crate::compare::groups::Group;
-use crate::compare::json::{group, tally};
+use crate::compare::json::group;
 use crate::run::chain_state::{self, timestamp};
 
 /// The state of the candidate, and what it would have made of the pods. So many were dropped in all.
@@ -20,7 +20,7 @@ pub(super) fn of(candidate: &Serving, results: &Results, dropped: u64) -> Value 
         "pods": pods(results, dropped),
         "meanMilliseconds": mean.map(|mean| mean.as_secs_f64() * 1000.0),
         "groups": groups.map(without_reasons).collect::<Value>(),
-        "notListed": tally(&results.groups.rest),
+        "notListed": results.groups.rest,
     })
 }
 
