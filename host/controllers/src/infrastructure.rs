@@ -21,6 +21,7 @@ mod level;
 mod metrics;
 pub mod offline;
 mod probe;
+mod probed;
 mod provider;
 mod resolve;
 mod said;

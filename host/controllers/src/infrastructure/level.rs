@@ -4,12 +4,10 @@ use podloom_api::names::infrastructure::{FIELD_MANAGER, IN_USE_FINALIZER};
 
 use crate::engine::kind::{ResourceScope, Traits, Unreadable};
 
-/// A level of Clouds and providers.
-pub(crate) trait Level: Send + Sync + 'static {
-    /// What the engine must know about the Clouds of the level.
-    const CLOUD: Traits;
-    /// What the engine must know about its providers.
-    const PROVIDER: Traits;
+/// A level of the objects of a kind.
+pub(crate) trait Level<P>: Send + Sync + 'static {
+    /// What the engine must know about them.
+    const TRAITS: Traits;
 }
 
 /// Clouds and InfrastructureProviders.
@@ -18,26 +16,12 @@ pub(crate) struct InNamespaces;
 /// GlobalClouds and GlobalInfrastructureProviders.
 pub(crate) struct Global;
 
-impl Level for InNamespaces {
-    const CLOUD: Traits = guarded("Cloud", "cloud", ResourceScope::Namespaced);
-    const PROVIDER: Traits = guarded(
-        "InfrastructureProvider",
-        "infrastructureprovider",
-        ResourceScope::Namespaced,
-    );
-}
-
-impl Level for Global {
-    const CLOUD: Traits = guarded("GlobalCloud", "globalcloud", ResourceScope::Cluster);
-    const PROVIDER: Traits = guarded(
-        "GlobalInfrastructureProvider",
-        "globalinfrastructureprovider",
-        ResourceScope::Cluster,
-    );
-}
-
 /// What is the same for all of them. One that our types cannot hold keeps the finalizer, since Clusters may need it.
-const fn guarded(kind: &'static str, controller: &'static str, scope: ResourceScope) -> Traits {
+pub(crate) const fn guarded(
+    kind: &'static str,
+    controller: &'static str,
+    scope: ResourceScope,
+) -> Traits {
     Traits {
         scope,
         finalizer: Some(IN_USE_FINALIZER),

@@ -4,15 +4,16 @@ use jiff::Timestamp;
 use podloom_api::names::infrastructure::{condition, reason};
 use podloom_api::{CloudState, CloudStatus};
 
-use super::world::World;
+use super::Clouds;
 use crate::engine::conditions::conditions;
 use crate::engine::events::Notice;
 use crate::infrastructure::probe::{Found, changed_to_false};
+use crate::infrastructure::probed::World;
 
 /// Returns the status of a Cloud, and the Events to publish when it is written.
-pub(super) fn status(world: &World, now: Timestamp) -> (CloudStatus, Vec<Notice>) {
-    let metadata = &world.cloud.metadata;
-    let seen = world.cloud.status.as_ref();
+pub(super) fn status(world: &World<Clouds>, now: Timestamp) -> (CloudStatus, Vec<Notice>) {
+    let metadata = &world.object.metadata;
+    let seen = world.object.status.as_ref();
     let before = seen.and_then(|status| status.conditions.as_ref());
     let resolved = resolved(world);
     let quotas = match (&resolved, &world.probe) {
@@ -23,7 +24,7 @@ pub(super) fn status(world: &World, now: Timestamp) -> (CloudStatus, Vec<Notice>
         ),
     };
     let ready = match &resolved {
-        Found::Yes => world.provider.ready.clone(),
+        Found::Yes => world.around.provider.ready.clone(),
         missing => missing.clone(),
     };
     let state = match (&ready, &quotas) {
@@ -52,8 +53,8 @@ pub(super) fn status(world: &World, now: Timestamp) -> (CloudStatus, Vec<Notice>
 }
 
 /// Whether the provider and all Secrets exist.
-fn resolved(world: &World) -> Found {
-    if let Err(unresolved) = &world.backend {
+fn resolved(world: &World<Clouds>) -> Found {
+    if let Err(unresolved) = &world.around.backend {
         return Found::missing(unresolved);
     }
     let probe = world.probe.as_ref();

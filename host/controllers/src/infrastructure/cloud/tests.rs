@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use podloom_api::CloudObject;
 use serde_json::{Value, json};
 
-use super::{CloudKind, CloudParts};
+use super::Clouds;
 use crate::engine::fixtures::{alone, context, scripted, status};
 use crate::infrastructure::fixtures::{
     Asked, IN_USE, caches, cloud, cluster, known, live, manager, metas, provider, resources, secret,
@@ -12,6 +12,7 @@ use crate::infrastructure::fixtures::{
 use crate::infrastructure::im::{Answer, Call, FailureKind, Target};
 use crate::infrastructure::level::InNamespaces;
 use crate::infrastructure::probe::Probes;
+use crate::infrastructure::probed::{Parts, ProbedKind};
 use crate::infrastructure::said::Sayings;
 use crate::infrastructure::secrets::Secrets;
 
@@ -71,8 +72,8 @@ async fn pass(
     });
     let (im, asked) = manager(answer);
     let known = known(&[cluster(&json!({}))], caches.clone());
-    let kind = CloudKind::<InNamespaces> {
-        parts: CloudParts {
+    let kind = ProbedKind::<Clouds, InNamespaces> {
+        parts: Parts {
             resource: resources().clouds.namespaced,
             caches,
             live: live(&client, &known),

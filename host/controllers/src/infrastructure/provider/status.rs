@@ -4,16 +4,20 @@ use jiff::Timestamp;
 use podloom_api::InfrastructureProviderStatus;
 use podloom_api::names::infrastructure::{condition, reason};
 
-use super::world::{ProviderFound, World};
+use super::{ProviderFound, Providers};
 use crate::engine::conditions::conditions;
 use crate::engine::events::Notice;
 use crate::infrastructure::insecure::warning;
 use crate::infrastructure::probe::{Found, changed_to_false};
+use crate::infrastructure::probed::World;
 
 /// Returns the status of a provider, and the Events to publish when it is written.
-pub(super) fn status(world: &World, now: Timestamp) -> (InfrastructureProviderStatus, Vec<Notice>) {
-    let metadata = &world.provider.metadata;
-    let seen = world.provider.status.as_ref();
+pub(super) fn status(
+    world: &World<Providers>,
+    now: Timestamp,
+) -> (InfrastructureProviderStatus, Vec<Notice>) {
+    let metadata = &world.object.metadata;
+    let seen = world.object.status.as_ref();
     let before = seen.and_then(|status| status.conditions.as_ref());
     let found = found(world);
     let ready = ready(world, &found);
@@ -53,8 +57,8 @@ pub(super) fn status(world: &World, now: Timestamp) -> (InfrastructureProviderSt
     (status, notices)
 }
 
-fn found(world: &World) -> ProviderFound {
-    match (&world.endpoint, &world.probe) {
+fn found(world: &World<Providers>) -> ProviderFound {
+    match (&world.around, &world.probe) {
         (Ok(_), Some(probe)) => probe.found.clone(),
         _ => {
             let unclear = Found::Unclear(
@@ -71,8 +75,8 @@ fn found(world: &World) -> ProviderFound {
 }
 
 /// The first thing that is wrong.
-fn ready(world: &World, found: &ProviderFound) -> Found {
-    if let Err(message) = &world.endpoint {
+fn ready(world: &World<Providers>, found: &ProviderFound) -> Found {
+    if let Err(message) = &world.around {
         return Found::No(reason::ENDPOINT_INVALID, message.clone());
     }
     match (&found.reachable, &found.authenticated) {
@@ -84,8 +88,8 @@ fn ready(world: &World, found: &ProviderFound) -> Found {
 }
 
 /// The Event about an Infrastructure Manager that gets credentials in plain text.
-fn insecure(world: &World) -> Option<Notice> {
-    let endpoint = world.endpoint.as_ref().ok()?;
+fn insecure(world: &World<Providers>) -> Option<Notice> {
+    let endpoint = world.around.as_ref().ok()?;
     let note = warning(&endpoint.url)?;
     Some(Notice::warning(reason::INSECURE_ENDPOINT, note))
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use podloom_api::InfrastructureProviderObject;
 use serde_json::{Value, json};
 
-use super::{ProviderKind, ProviderParts};
+use super::Providers;
 use crate::engine::fixtures::{Requests, alone, context, scripted, status};
 use crate::engine::pass::Next;
 use crate::infrastructure::fixtures::{
@@ -14,6 +14,7 @@ use crate::infrastructure::fixtures::{
 use crate::infrastructure::im::{Answer, Call, FailureKind, Target};
 use crate::infrastructure::level::InNamespaces;
 use crate::infrastructure::probe::Probes;
+use crate::infrastructure::probed::{Parts, ProbedKind};
 use crate::infrastructure::said::Sayings;
 use crate::infrastructure::secrets::Secrets;
 
@@ -102,8 +103,8 @@ async fn pass(
     });
     let (im, asked) = manager(answer);
     let known = known(&scene.cached, caches.clone());
-    let kind = ProviderKind::<InNamespaces> {
-        parts: ProviderParts {
+    let kind = ProbedKind::<Providers, InNamespaces> {
+        parts: Parts {
             resource: resources().providers.namespaced,
             caches,
             live: live(&client, &known),

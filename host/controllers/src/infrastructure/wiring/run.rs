@@ -19,7 +19,7 @@ use crate::engine::metrics::{Counted, NONE, UNREADABLE, phases};
 use crate::engine::readable::Readable;
 use crate::engine::scope::{Pace, WatchScope};
 use crate::engine::wiring::{self, Wiring};
-use crate::infrastructure::cloud::{CloudKind, CloudParts};
+use crate::infrastructure::cloud::Clouds;
 use crate::infrastructure::cluster::{Claims, ClusterKind, Settings, Silent};
 use crate::infrastructure::drift::{Drift, Outside, Schedule};
 use crate::infrastructure::im::{ImRules, InfrastructureManager};
@@ -29,7 +29,8 @@ use crate::infrastructure::kubeconfig::Prober;
 use crate::infrastructure::level::{Global, InNamespaces, Level};
 use crate::infrastructure::metrics::{self, InfrastructureMetrics};
 use crate::infrastructure::probe::Probes;
-use crate::infrastructure::provider::{ProviderKind, ProviderParts, readiness as readiness_of};
+use crate::infrastructure::probed::{Parts, Probed, ProbedKind};
+use crate::infrastructure::provider::{Providers, readiness as readiness_of};
 use crate::infrastructure::resolve::Caches;
 use crate::infrastructure::said::{Sayings, Shared};
 use crate::infrastructure::secret_metas::SecretMetas;
@@ -142,8 +143,9 @@ impl Duty {
             part.providers.store(),
             readiness,
         );
-        let cloud = self.cloud::<InNamespaces>(&self.resources.clouds.namespaced, caches);
-        let provider = self.provider::<InNamespaces>(&self.resources.providers.namespaced, caches);
+        let cloud = self.probed::<Clouds, InNamespaces>(&self.resources.clouds.namespaced, caches);
+        let provider =
+            self.probed::<Providers, InNamespaces>(&self.resources.providers.namespaced, caches);
         [
             until(
                 wiring::run(&wide, self.cluster(caches), part.clusters),
@@ -169,7 +171,7 @@ impl Duty {
             let mut wiring = twins::wired(&clouds.global, &caches.clouds.global, waking);
             awaited.by(&mut wiring);
             let counted = counted(scope, "globalcloud", wiring.store(), state_of_cloud);
-            let kind = self.cloud::<Global>(&clouds.global, caches);
+            let kind = self.probed::<Clouds, Global>(&clouds.global, caches);
             work.push(until(wiring::run(scope, kind, wiring), counted));
         }
         if let Some(waking) = self.hub.providers.global.0.first() {
@@ -177,7 +179,7 @@ impl Duty {
             awaited.by(&mut wiring);
             let store = wiring.store();
             let counted = counted(scope, "globalinfrastructureprovider", store, readiness);
-            let kind = self.provider::<Global>(&providers.global, caches);
+            let kind = self.probed::<Providers, Global>(&providers.global, caches);
             work.push(until(wiring::run(scope, kind, wiring), counted));
         }
         work
@@ -260,9 +262,13 @@ impl Duty {
         }
     }
 
-    fn cloud<L: Level>(&self, resource: &Arc<ApiResource>, caches: &Caches) -> CloudKind<L> {
-        CloudKind {
-            parts: CloudParts {
+    fn probed<P: Probed, L: Level<P>>(
+        &self,
+        resource: &Arc<ApiResource>,
+        caches: &Caches,
+    ) -> ProbedKind<P, L> {
+        ProbedKind {
+            parts: Parts {
                 resource: Arc::clone(resource),
                 caches: caches.clone(),
                 known: self.hub.known.clone(),
@@ -271,24 +277,7 @@ impl Duty {
                 secrets: self.secrets.clone(),
                 im: Arc::clone(&self.im),
                 probes: Probes::default(),
-                said: self.said(L::CLOUD.scope),
-            },
-            level: PhantomData,
-        }
-    }
-
-    fn provider<L: Level>(&self, resource: &Arc<ApiResource>, caches: &Caches) -> ProviderKind<L> {
-        ProviderKind {
-            parts: ProviderParts {
-                resource: Arc::clone(resource),
-                caches: caches.clone(),
-                known: self.hub.known.clone(),
-                live: self.live.clone(),
-                metas: self.metas.clone(),
-                secrets: self.secrets.clone(),
-                im: Arc::clone(&self.im),
-                probes: Probes::default(),
-                said: self.said(L::PROVIDER.scope),
+                said: self.said(L::TRAITS.scope),
             },
             level: PhantomData,
         }

@@ -18,11 +18,12 @@ use crate::engine::readable::Readable;
 use crate::engine::scope::WatchScope;
 use crate::engine::watch::{watch_config, watch_events};
 use crate::engine::wiring::Wiring;
-use crate::infrastructure::cloud::CloudKind;
+use crate::infrastructure::cloud::Clouds;
 use crate::infrastructure::cluster::ClusterKind;
 use crate::infrastructure::in_use::Resources;
 use crate::infrastructure::level::InNamespaces;
-use crate::infrastructure::provider::ProviderKind;
+use crate::infrastructure::probed::ProbedKind;
+use crate::infrastructure::provider::Providers;
 use crate::infrastructure::waking::Scope;
 
 /// Resolves when a cache is filled.
@@ -38,8 +39,8 @@ pub(super) struct Writers {
 /// What the controllers of a scope stand on.
 pub(super) struct Part {
     pub(super) clusters: Wiring<ClusterKind>,
-    pub(super) clouds: Wiring<CloudKind<InNamespaces>>,
-    pub(super) providers: Wiring<ProviderKind<InNamespaces>>,
+    pub(super) clouds: Wiring<ProbedKind<Clouds, InNamespaces>>,
+    pub(super) providers: Wiring<ProbedKind<Providers, InNamespaces>>,
     pub(super) filled: [Filled; 3],
 }
 
@@ -82,7 +83,7 @@ pub(super) fn watch(
         changed: Hub::cluster,
     };
     let (clusters, clusters_filled) = clusters.wired(writers.clusters, hub);
-    let clouds = Watched::<CloudKind<InNamespaces>> {
+    let clouds = Watched::<ProbedKind<Clouds, InNamespaces>> {
         scope,
         resource: &resources.clouds.namespaced,
         cache: "Clouds",
@@ -90,7 +91,7 @@ pub(super) fn watch(
         changed: Hub::cloud,
     };
     let (clouds, clouds_filled) = clouds.wired(writers.clouds, hub);
-    let providers = Watched::<ProviderKind<InNamespaces>> {
+    let providers = Watched::<ProbedKind<Providers, InNamespaces>> {
         scope,
         resource: &resources.providers.namespaced,
         cache: "InfrastructureProviders",
