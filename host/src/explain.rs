@@ -2,18 +2,13 @@
 
 use std::fmt::Write as _;
 
-use podloom_controllers::{Change, PluginOutcome, PluginRun, Severity, Write};
+use podloom_mutation::Severity;
+use podloom_mutation::{PluginOutcome, PluginRun, Write};
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
 use crate::error::shown;
 use crate::output::{ADDED, CHANGED, QUIET, REMOVED, TITLE, WARNING, paint, yaml};
-
-/// A write whose values are hidden.
-const HIDDEN: Change = Change {
-    old: None,
-    new: None,
-};
 
 /// The diff of one object: a heading, and below it what each plugin wrote and noted.
 pub(crate) fn object(title: &str, runs: &[PluginRun]) -> String {
@@ -36,7 +31,7 @@ pub(crate) fn plugin(run: &PluginRun) -> String {
         PluginOutcome::Unchanged => paint(QUIET, "wrote nothing"),
         PluginOutcome::Skipped(dimension) => paint(
             QUIET,
-            &format!("skipped: match.{dimension} excludes this pod"),
+            &format!("skipped: match.{} excludes this pod", dimension.as_str()),
         ),
         PluginOutcome::Ignored(failure) => paint(
             WARNING,
@@ -69,14 +64,13 @@ pub(crate) fn plugin(run: &PluginRun) -> String {
 
 /// One write, as an added, removed or changed value.
 fn change(write: &Write) -> String {
-    let Change { old, new } = write.change.as_ref().unwrap_or(&HIDDEN);
+    let new = write.new.as_deref();
     let new = new
-        .as_deref()
         // The host accepts only JSON, so this does not fail.
         .map(|new| serde_json::from_str(new).unwrap_or_else(|_| Value::String(new.to_owned())));
     let path = &shown(&write.path);
     let mut text = String::new();
-    match (old, &new) {
+    match (&write.old, &new) {
         (None, Some(new)) => one_sided(&mut text, '+', path, new),
         (Some(old), None) => one_sided(&mut text, '-', path, old),
         (Some(old), Some(new)) if is_scalar(old) && is_scalar(new) => {

@@ -1,6 +1,5 @@
 //! Passes pods through the plugin chain, for the controllers and for `podloom render`.
 
-mod convert;
 mod lane;
 mod recent;
 mod turns;
@@ -12,18 +11,15 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use podloom_controllers::{MutatedPod, PodMutator, PodRejection, PodRequest, RejectedPod, TRACES};
-use podloom_mutators::{
-    CallFailure, Chain, Mutation, PluginMetrics, Progress, Rejected, Request, Serving, Slot,
-};
+use podloom_controllers::TRACES;
+use podloom_mutation::{MutatedPod, PodMutator, PodRejection, PodRequest, RejectedPod};
+use podloom_mutators::{Chain, PluginMetrics, Progress, Serving, Slot, Values};
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::timeout_at;
 use tracing::{Instrument, Span};
 
-pub(crate) use self::convert::convert_run;
-use self::convert::{convert_runs, rejection};
 pub(crate) use self::lane::FastLane;
 use self::lane::SLICE;
 use self::recent::Passing;
@@ -56,15 +52,6 @@ pub(crate) enum NoChainPolicy {
     Reject,
     /// They are created as rendered.
     PassThrough,
-}
-
-/// Whether the result lists the old and new values of each write. They may be secret.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Values {
-    /// No. Only the pod and the patch contain the new values.
-    Hidden,
-    /// Yes, for a diff.
-    Shown,
 }
 
 impl ChainMutator {
@@ -143,36 +130,21 @@ impl ChainMutator {
         pod: Value,
         request: PodRequest,
     ) -> Result<Result<MutatedPod, RejectedPod>, ChainPanicked> {
-        let wanted = Wanted {
-            values: self.values,
-            patch: request.wants_patch,
-        };
         let deadline = request.deadline;
-        let mut pass = match chain.begin(pod, to_chain(request)) {
+        let mut pass = match chain.begin(pod, request, self.values) {
             Ok(pass) => pass,
-            Err(rejected) => return Ok(wanted.of(&chain, Err(rejected))),
+            Err(rejected) => return Ok(Err(rejected)),
         };
         if self.lane.is_open() {
             let pause = Instant::now() + SLICE;
             match guarded(|| chain.proceed(pass, Some(pause)))? {
-                Progress::Ended(result) => {
-                    self.metrics.mutated(&result);
-                    traces::ran(&result);
-                    return guarded(|| wanted.of(&chain, result));
-                }
+                Progress::Ended(result) => return Ok(told(&self.metrics, result)),
                 Progress::Paused(paused) => pass = paused,
             }
             self.lane.close();
         }
         let metrics = self.metrics.clone();
-        let rest = move || {
-            guarded(|| {
-                let result = chain.finish(pass);
-                metrics.mutated(&result);
-                traces::ran(&result);
-                wanted.of(&chain, result)
-            })
-        };
+        let rest = move || guarded(|| told(&metrics, chain.finish(pass)));
         let called = on_blocking_thread(deadline, rest).await;
         match called.map_err(|error| ChainPanicked(error.to_string()))? {
             Some(result) => result,
@@ -184,45 +156,24 @@ impl ChainMutator {
     }
 }
 
-/// What a chain made of a pod for which nobody waits.
-pub(crate) struct Tried {
-    pub(crate) result: Result<MutatedPod, RejectedPod>,
-    /// Whether a plugin ran longer than its limit.
-    pub(crate) has_timed_out: bool,
+/// Tells metrics and traces what became of a pod.
+fn told(
+    metrics: &PluginMetrics,
+    result: Result<MutatedPod, RejectedPod>,
+) -> Result<MutatedPod, RejectedPod> {
+    metrics.mutated(&result);
+    traces::ran(&result);
+    result
 }
 
-/// Passes a pod through a chain on this thread, however long that takes. Blocks until then.
-pub(crate) fn try_here(chain: &Chain, pod: Value, request: Request) -> Tried {
-    let wanted = Wanted {
-        values: Values::Hidden,
-        patch: false,
-    };
-    let tried = guarded(|| {
-        let result = chain.mutate(pod, request);
-        Tried {
-            has_timed_out: has_timed_out(&result),
-            result: wanted.of(chain, result),
-        }
-    });
-    tried.unwrap_or_else(|panicked| Tried {
-        result: Err(PodRejection::Broken(panicked.to_string()).into()),
-        has_timed_out: false,
-    })
-}
-
-fn has_timed_out(result: &Result<Mutation, Rejected>) -> bool {
-    use podloom_mutators::RunOutcome as Of;
-    let runs = match result {
-        Ok(mutation) => &mutation.runs,
-        Err(rejected) => &rejected.runs,
-    };
-    let mut outcomes = runs.iter().map(|run| &run.outcome);
-    outcomes.any(|outcome| {
-        let (Of::Ignored(failure) | Of::Failed(failure)) = outcome else {
-            return false;
-        };
-        matches!(failure, CallFailure::TimedOut { .. })
-    })
+/// Passes a pod for which nobody waits through a chain on this thread, however long that takes. Blocks until then.
+pub(crate) fn try_here(
+    chain: &Chain,
+    pod: Value,
+    request: PodRequest,
+) -> Result<MutatedPod, RejectedPod> {
+    let pass = || chain.finish(chain.begin(pod, request, Values::Hidden)?);
+    guarded(pass).unwrap_or_else(|panicked| Err(panicked.into()))
 }
 
 /// Runs work of the chain.
@@ -243,6 +194,12 @@ fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, ChainPanicked> {
 #[error("the chain panicked, which is a bug of podloom: {0}")]
 pub(crate) struct ChainPanicked(pub(crate) String);
 
+impl From<ChainPanicked> for RejectedPod {
+    fn from(panicked: ChainPanicked) -> Self {
+        PodRejection::Broken(panicked.to_string()).into()
+    }
+}
+
 impl PodMutator for ChainMutator {
     fn mutate(
         &self,
@@ -250,10 +207,8 @@ impl PodMutator for ChainMutator {
         request: PodRequest,
     ) -> BoxFuture<'_, Result<MutatedPod, RejectedPod>> {
         async move {
-            match self.pass(pod, request).await {
-                Ok(result) => result,
-                Err(panicked) => Err(PodRejection::Broken(panicked.to_string()).into()),
-            }
+            let passed = self.pass(pod, request).await;
+            passed.unwrap_or_else(|panicked| Err(panicked.into()))
         }
         .boxed()
     }
@@ -296,61 +251,6 @@ fn no_chain(serving: &Serving) -> PodRejection {
         None => "it is still being compiled".to_owned(),
     };
     PodRejection::Broken(format!("no plugin chain is loaded: {reason}"))
-}
-
-/// The request, as plugins can read it.
-pub(crate) fn to_chain(request: PodRequest) -> Request {
-    Request {
-        kind: request.kind.to_owned(),
-        name: request.name,
-        namespace: request.namespace,
-        labels: request.labels,
-        annotations: request.annotations,
-        namespace_labels: request.namespace_labels,
-        namespace_annotations: request.namespace_annotations,
-        is_namespace_unread: request.is_namespace_unread,
-        dry_run: request.dry_run,
-        selector: request.selector,
-        deadline: request.deadline,
-        peer: request.peer,
-    }
-}
-
-/// What the caller wants to know of a pod that came to its end.
-#[derive(Clone, Copy)]
-struct Wanted {
-    values: Values,
-    patch: bool,
-}
-
-impl Wanted {
-    fn of(
-        self,
-        chain: &Chain,
-        result: Result<Mutation, Rejected>,
-    ) -> Result<MutatedPod, RejectedPod> {
-        let mutation = result.map_err(|rejected| rejected_pod(rejected, self.values))?;
-        let patch = self.patch.then(|| mutation.patch());
-        let runs = convert_runs(mutation.runs, self.values);
-        if matches!(patch, Some(None)) {
-            let reason = "the plugins wrote too much for one patch".to_owned();
-            let rejection = PodRejection::Broken(reason);
-            return Err(RejectedPod { rejection, runs });
-        }
-        Ok(MutatedPod {
-            patch: patch.flatten(),
-            pod: mutation.pod,
-            chain: Some(chain.digest().to_owned()),
-            runs,
-        })
-    }
-}
-
-fn rejected_pod(rejected: Rejected, values: Values) -> RejectedPod {
-    RejectedPod {
-        rejection: rejection(rejected.cause),
-        runs: convert_runs(rejected.runs, values),
-    }
 }
 
 #[cfg(test)]

@@ -15,7 +15,8 @@ pub(crate) mod typed;
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context;
-use podloom_controllers::{PodMutator, Severity};
+use podloom_mutation::PodMutator;
+use podloom_mutation::Severity;
 use podloom_mutators::Chain;
 use tokio::runtime::{Builder, Runtime};
 
@@ -26,7 +27,7 @@ use crate::mutator::ChainMutator;
 use crate::{explain, load, output};
 
 use self::browser::Configs;
-pub(crate) use self::namespaces::{Metadata, Namespaces, texts};
+pub(crate) use self::namespaces::{Namespaces, texts};
 use self::outcome::{ObjectError, Pass, Rendered};
 use self::portal::Tunnels;
 

@@ -12,10 +12,11 @@ use kube::{Api, Client, Resource};
 use podloom_api::{
     BrowserConfigObject, SelenosisApi, SelenosisKind, TunnelClass, TunnelClassObject,
 };
+use podloom_mutation::NamespaceMetadata;
 
 use crate::browser::render::ConfigRef;
 use crate::engine::metrics::EngineMetrics;
-use crate::engine::namespaces::{NamespaceMetadata, Namespaces, UnreadNamespaces};
+use crate::engine::namespaces::{Namespaces, UnreadNamespaces};
 use crate::engine::optional::{Optional, OptionalCache, WhenRefused, watch_optional};
 use crate::engine::readable::Readable;
 use crate::metrics::ControllerMetrics;

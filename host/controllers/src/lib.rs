@@ -1,7 +1,7 @@
 //! Podloom's reconcilers, and the pure rendering of pods that they share with the command line.
 //!
 //! [`engine`] is what all controllers share; it names no kind. Each duty has a folder with its kinds. Controllers know the plugin chain
-//! only as a [`PodMutator`].
+//! only as a [`PodMutator`](podloom_mutation::PodMutator).
 
 mod admission;
 mod browser;
@@ -11,7 +11,6 @@ pub mod engine;
 mod finding;
 pub mod infrastructure;
 mod metrics;
-mod mutator;
 pub mod outbound;
 pub mod portal;
 mod run;
@@ -24,9 +23,9 @@ pub use browser::{BrowserSetup, Timeouts, render, validate};
 pub use cleaner::{CleanerSettings, CleanerSetup, CleanerValidator, GroupResource};
 pub use engine::blocking::BlockingThreads;
 pub use engine::clock::Clock;
-pub use engine::events::{Events, Notice, Severity};
+pub use engine::events::{Events, Notice};
 pub use engine::namespaces::{
-    NamespaceMetadata, UnreadNamespaces, are_refused as namespaces_are_refused,
+    UnreadNamespaces, about as about_namespace, are_refused as namespaces_are_refused,
 };
 pub use engine::plain::plain;
 pub use engine::readiness::Readiness;
@@ -34,10 +33,6 @@ pub use engine::sent::{SendMetrics, SendOutcome};
 pub use finding::{FieldPath, Finding, Findings, Step, Subject};
 pub use infrastructure::InfrastructureSetup;
 pub use metrics::ControllerMetrics;
-pub use mutator::{
-    Change, MutatedPod, Note, PluginOutcome, PluginRun, PodMutator, PodRejection, PodRequest,
-    RejectedPod, Write, remarks, remarks_of,
-};
 pub use portal::{
     ChainPolicy, ClientVersion, Observation, PortalSetup, RelaySettings, TunnelSettings,
     VersionError,

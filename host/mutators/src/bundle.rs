@@ -7,9 +7,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use podloom_mutation::show_bytes;
+
 use self::open::NOT_A_FILE;
 use crate::file::or_large;
-use crate::limits::{BUNDLE_BYTES, MANIFEST_BYTES, PluginSize, SIGNATURE_BYTES, show_bytes};
+use crate::limits::{BUNDLE_BYTES, MANIFEST_BYTES, PluginSize, SIGNATURE_BYTES};
 use crate::manifest::{FileName, MANIFEST, Manifest, ManifestError, PluginEntry};
 use crate::text;
 

@@ -11,21 +11,24 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Instant;
 
+use podloom_mutation::{
+    CallFailure, Dimension, MutatedPod, PluginOutcome, PluginRun, PodRejection, PodRequest,
+    RejectedPod,
+};
 use podloom_pod_path::{Patch, Trace, Transaction};
 use serde_json::Value;
 
 pub use self::grants::PluginGrants;
 pub use self::order::{Influence, OrderDependence};
 pub(crate) use self::pass::Passing;
-pub use self::pass::{Pass, Progress};
+pub use self::pass::{Pass, Progress, Values};
 use crate::engine::Engine;
-use crate::limits::{CONTAINERS, PATCH_BYTES};
+use crate::limits::PATCH_BYTES;
 use crate::manifest::{FailurePolicy, MANIFEST};
-use crate::matching::Dimension;
 use crate::plugin::{Plugin, PluginError};
-use crate::request::{PodFields, Request, RunMode, pod_event};
-use crate::run::{PluginRun, RunOutcome};
-use crate::sandbox::{CallFailure, CallResult, Mutated};
+use crate::request::{PodFields, RunMode, pod_event};
+use crate::run;
+use crate::sandbox::{CallResult, Mutated};
 use crate::stamp::{self, Stamped};
 use crate::until::Until;
 
@@ -64,77 +67,6 @@ impl fmt::Debug for Chain {
     }
 }
 
-/// A pod that passed the chain.
-pub struct Mutation {
-    /// The pod, stamped.
-    pub pod: Value,
-    /// What each plugin did, in order.
-    pub runs: Vec<PluginRun>,
-    /// Of all writes, in order.
-    traces: Vec<Trace>,
-    stamped: Stamped,
-}
-
-impl fmt::Debug for Mutation {
-    /// Without the pod, whose values may be secret.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mutation")
-            .field("runs", &self.runs)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Mutation {
-    /// The JSON Patch (RFC 6902) that turns the original pod into this one, as JSON text; none if it would be longer than 16 MiB.
-    /// It is made from the recorded writes. It does not touch managedFields, so the client that applies it keeps them.
-    pub fn patch(&self) -> Option<String> {
-        let mut patch = Patch::within(PATCH_BYTES);
-        let writes = self.runs.iter().flat_map(|run| &run.writes);
-        for (write, trace) in writes.zip(&self.traces) {
-            patch.write(write, trace);
-        }
-        self.stamped.add_to(&mut patch, &self.pod);
-        patch.finish()
-    }
-}
-
-/// A rejected pod.
-#[derive(Debug, thiserror::Error)]
-#[error("{cause}")]
-pub struct Rejected {
-    /// Why.
-    pub cause: RejectionCause,
-    /// What each called plugin did; the last one rejected the pod. None of their writes are kept.
-    pub runs: Vec<PluginRun>,
-}
-
-/// Why a pod was rejected.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RejectionCause {
-    /// A plugin denied it, whatever the failure policy is.
-    #[error("plugin {plugin} denies the pod: {reason}")]
-    Denied {
-        /// The plugin.
-        plugin: String,
-        /// The reason that the plugin gave.
-        reason: String,
-    },
-    /// A plugin failed under the policy Fail.
-    #[error("plugin {plugin} failed: {failure}")]
-    Failed {
-        /// The plugin.
-        plugin: String,
-        /// Why.
-        failure: CallFailure,
-    },
-    /// The JSON is not a pod.
-    #[error("not a pod: {0}")]
-    NotAPod(&'static str),
-    /// No API server would keep it, and no plugin is asked.
-    #[error("the pod has {0} containers; at most {CONTAINERS} pass the plugin chain")]
-    TooManyContainers(usize),
-}
-
 impl Chain {
     /// The plugins in their order.
     pub fn plugins(&self) -> &[Plugin] {
@@ -152,7 +84,8 @@ impl Chain {
         granted.any(|path| path.starts_with("/metadata/labels"))
     }
 
-    /// Passes a pod through the chain and stamps it. The pod's managedFields are dropped, since they are no longer true.
+    /// Passes a pod through the chain and stamps it. The pod's managedFields are dropped, since they are no longer true. Values of
+    /// writes are shown.
     ///
     /// Blocks until the plugins have run; each has a time limit.
     ///
@@ -161,8 +94,8 @@ impl Chain {
     pub fn mutate(
         &self,
         pod: Value,
-        request: impl Into<Arc<Request>>,
-    ) -> Result<Mutation, Rejected> {
+        request: impl Into<Arc<PodRequest>>,
+    ) -> Result<MutatedPod, RejectedPod> {
         self.mutate_in(RunMode::Serve, pod, &request.into())
     }
 
@@ -170,31 +103,38 @@ impl Chain {
         &self,
         mode: RunMode,
         pod: Value,
-        request: &Arc<Request>,
-    ) -> Result<Mutation, Rejected> {
-        self.finish(self.admit(mode, pod, Arc::clone(request))?)
+        request: &Arc<PodRequest>,
+    ) -> Result<MutatedPod, RejectedPod> {
+        self.finish(self.admit(mode, pod, Arc::clone(request), Values::Shown)?)
     }
 
     /// Begins to pass a pod through the chain, as [`Self::mutate`] does. No plugin runs yet.
     ///
     /// # Errors
     /// If it is not a pod, or has too many containers.
-    pub fn begin(&self, pod: Value, request: impl Into<Arc<Request>>) -> Result<Pass, Rejected> {
-        self.admit(RunMode::Serve, pod, request.into())
+    pub fn begin(
+        &self,
+        pod: Value,
+        request: impl Into<Arc<PodRequest>>,
+        values: Values,
+    ) -> Result<Pass, RejectedPod> {
+        self.admit(RunMode::Serve, pod, request.into(), values)
     }
 
     fn admit(
         &self,
         mode: RunMode,
         mut pod: Value,
-        request: Arc<Request>,
-    ) -> Result<Pass, Rejected> {
+        request: Arc<PodRequest>,
+        values: Values,
+    ) -> Result<Pass, RejectedPod> {
         pass::check_containers(&pod)?;
         let before = stamp::open(&mut pod, &self.digest).map_err(not_a_pod)?;
         Ok(Pass {
             passing: Passing::new(pod),
             mode,
             request,
+            values,
             before,
             runs: Vec::with_capacity(self.plugins.len()),
         })
@@ -204,22 +144,32 @@ impl Chain {
     /// its writes are undone.
     ///
     /// Blocks until then.
-    pub fn proceed(&self, mut pass: Pass, pause: Option<Instant>) -> Progress {
-        let deadline = pass.request.until();
+    pub fn proceed(&self, pass: Pass, pause: Option<Instant>) -> Progress {
+        let values = pass.values;
+        match self.go_on(pass, pause) {
+            Progress::Ended(mut result) if values == Values::Hidden => {
+                pass::hide_values(&mut result);
+                Progress::Ended(result)
+            }
+            progress => progress,
+        }
+    }
+
+    /// As [`Self::proceed`], and the result has all values.
+    fn go_on(&self, mut pass: Pass, pause: Option<Instant>) -> Progress {
+        let deadline = Until::at(pass.request.deadline);
         pass.passing.until = deadline.or(Until::at(pause));
         for plugin in self.plugins.iter().skip(pass.runs.len()) {
-            let (passed, run) = self.run(pass.mode, plugin, &mut pass.passing, &pass.request);
-            match passed {
-                Ok(()) => pass.runs.push(run),
-                Err(RejectionCause::Failed {
-                    failure: CallFailure::Overdue,
-                    ..
-                }) if !deadline.is_over() => return Progress::Paused(pass),
-                Err(cause) => {
-                    pass.runs.push(run);
-                    let runs = pass.runs;
-                    return Progress::Ended(Err(Rejected { cause, runs }));
-                }
+            let run = self.run(pass.mode, plugin, &mut pass.passing, &pass.request);
+            let is_overdue = run.outcome == PluginOutcome::Failed(CallFailure::Overdue);
+            if is_overdue && !deadline.is_over() {
+                return Progress::Paused(pass);
+            }
+            let rejection = run.rejection();
+            pass.runs.push(run);
+            if let Some(rejection) = rejection {
+                let runs = pass.runs;
+                return Progress::Ended(Err(RejectedPod { rejection, runs }));
             }
         }
         Progress::Ended(self.end(pass))
@@ -231,7 +181,7 @@ impl Chain {
     ///
     /// # Errors
     /// If a plugin denies the pod, or fails under the policy Fail.
-    pub fn finish(&self, mut pass: Pass) -> Result<Mutation, Rejected> {
+    pub fn finish(&self, mut pass: Pass) -> Result<MutatedPod, RejectedPod> {
         loop {
             match self.proceed(pass, None) {
                 Progress::Ended(result) => return result,
@@ -241,15 +191,22 @@ impl Chain {
         }
     }
 
-    fn end(&self, pass: Pass) -> Result<Mutation, Rejected> {
+    fn end(&self, pass: Pass) -> Result<MutatedPod, RejectedPod> {
         let (mut pod, runs) = (pass.passing.pod, pass.runs);
         let stamped =
             stamp::close(&mut pod, &self.digest, &pass.before, &runs).map_err(not_a_pod)?;
-        Ok(Mutation {
+        let wants_patch = pass.request.wants_patch;
+        let patch = wants_patch.then(|| patch(&pod, &runs, &pass.passing.traces, &stamped));
+        if patch == Some(None) {
+            let reason = "the plugins wrote too much for one patch".to_owned();
+            let rejection = PodRejection::Broken(reason);
+            return Err(RejectedPod { rejection, runs });
+        }
+        Ok(MutatedPod {
             pod,
+            patch: patch.flatten(),
+            chain: Some(self.digest.clone()),
             runs,
-            traces: pass.passing.traces,
-            stamped,
         })
     }
 
@@ -259,12 +216,12 @@ impl Chain {
         mode: RunMode,
         plugin: &Plugin,
         passing: &mut Passing,
-        request: &Arc<Request>,
-    ) -> (Result<(), RejectionCause>, PluginRun) {
+        request: &Arc<PodRequest>,
+    ) -> PluginRun {
         let fields = PodFields::of(request, mode);
         let excluded = match mode {
             RunMode::Prove { until, .. } if until.is_over() => {
-                return failed(plugin, CallFailure::NoTimeLeft);
+                return run::of(plugin, PluginOutcome::Failed(CallFailure::NoTimeLeft));
             }
             RunMode::Prove { .. } => None,
             RunMode::Serve => plugin
@@ -273,7 +230,7 @@ impl Chain {
         };
         let is_undecided = request.is_namespace_unread && plugin.matches.selects_namespaces();
         if is_undecided && matches!(excluded, None | Some(Dimension::NamespaceSelector)) {
-            return failed(plugin, CallFailure::NamespaceUnread);
+            return run::of(plugin, PluginOutcome::Failed(CallFailure::NamespaceUnread));
         }
         if let Some(dimension) = excluded {
             pod_event!(
@@ -284,8 +241,7 @@ impl Chain {
                 dimension = dimension.as_str(),
                 "plugin run"
             );
-            let run = PluginRun::new(plugin, RunOutcome::Skipped(dimension));
-            return (Ok(()), run);
+            return run::of(plugin, PluginOutcome::Skipped(dimension));
         }
         let _span = tracing::debug_span!("plugin call", plugin = plugin.name).entered();
         let started = Instant::now();
@@ -301,38 +257,31 @@ impl Chain {
         };
         let sandbox = plugin.sandbox(&self.engine);
         let mutated = sandbox.mutate(mode, transaction, Arc::clone(request), passing.until);
-        let (passed, mut run) = settle(plugin, mutated, passing);
+        let mut run = settle(plugin, mutated, passing);
         run.duration = started.elapsed();
-        run.log(fields, self.engine.lines.as_ref());
-        (passed, run)
+        run::log(&run, fields, self.engine.lines.as_ref());
+        run
     }
 }
 
-fn not_a_pod(problem: &'static str) -> Rejected {
-    Rejected {
-        cause: RejectionCause::NotAPod(problem),
-        runs: Vec::new(),
+/// The JSON Patch that turns the pod as it came into this one; none if it would be too long. It is made from the recorded writes. It
+/// does not touch managedFields, so the client that applies it keeps them.
+fn patch(pod: &Value, runs: &[PluginRun], traces: &[Trace], stamped: &Stamped) -> Option<String> {
+    let mut patch = Patch::within(PATCH_BYTES);
+    let writes = runs.iter().flat_map(|run| &run.writes);
+    for (write, trace) in writes.zip(traces) {
+        patch.write(write, trace);
     }
+    stamped.add_to(&mut patch, pod);
+    patch.finish()
 }
 
-/// The results of a plugin whose failure rejects the pod.
-fn failed(plugin: &Plugin, failure: CallFailure) -> (Result<(), RejectionCause>, PluginRun) {
-    let cause = RejectionCause::Failed {
-        plugin: plugin.name.clone(),
-        failure: failure.clone(),
-    };
-    (
-        Err(cause),
-        PluginRun::new(plugin, RunOutcome::Failed(failure)),
-    )
+fn not_a_pod(problem: &'static str) -> RejectedPod {
+    PodRejection::Broken(format!("not a pod: {problem}")).into()
 }
 
 /// Commits the writes of a plugin, or rolls them back. A denial rejects the pod whatever the failure policy is.
-fn settle(
-    plugin: &Plugin,
-    mutated: Mutated,
-    passing: &mut Passing,
-) -> (Result<(), RejectionCause>, PluginRun) {
+fn settle(plugin: &Plugin, mutated: Mutated, passing: &mut Passing) -> PluginRun {
     let Mutated {
         transaction,
         notes,
@@ -344,28 +293,23 @@ fn settle(
     let refused_writes = transaction.refused_writes();
     let (reads, refused_reads) = (transaction.reads(), transaction.refused_reads());
     let usage = transaction.usage().map(Box::new);
-    let (passed, run) = match end {
-        CallResult::Done => (Ok(()), commit(plugin, transaction, passing)),
+    let run = match end {
+        CallResult::Done => commit(plugin, transaction, passing),
         CallResult::Denied(reason) => {
             passing.pod = transaction.rollback();
-            let run = PluginRun::new(plugin, RunOutcome::Denied(reason.clone()));
-            let cause = RejectionCause::Denied {
-                plugin: plugin.name.clone(),
-                reason,
-            };
-            (Err(cause), run)
+            run::of(plugin, PluginOutcome::Denied(reason))
         }
         CallResult::Failed(failure) => {
             passing.pod = transaction.rollback();
-            match (failure, plugin.failure_policy) {
-                (failure, policy) if policy == FailurePolicy::Fail || failure.is_of_the_host() => {
-                    failed(plugin, failure)
-                }
-                (failure, _) => (Ok(()), PluginRun::new(plugin, RunOutcome::Ignored(failure))),
-            }
+            let is_fatal = plugin.failure_policy == FailurePolicy::Fail || failure.is_of_the_host();
+            let outcome = match is_fatal {
+                true => PluginOutcome::Failed(failure),
+                false => PluginOutcome::Ignored(failure),
+            };
+            run::of(plugin, outcome)
         }
     };
-    let run = PluginRun {
+    PluginRun {
         refused_writes,
         reads,
         refused_reads,
@@ -375,8 +319,7 @@ fn settle(
         memory,
         fuel,
         ..run
-    };
-    (passed, run)
+    }
 }
 
 fn commit(plugin: &Plugin, transaction: Transaction, passing: &mut Passing) -> PluginRun {
@@ -385,13 +328,13 @@ fn commit(plugin: &Plugin, transaction: Transaction, passing: &mut Passing) -> P
     passing.pod = pod;
     passing.traces.extend(traces);
     let outcome = if writes.is_empty() {
-        RunOutcome::Unchanged
+        PluginOutcome::Unchanged
     } else {
-        RunOutcome::Mutated
+        PluginOutcome::Mutated
     };
     PluginRun {
         writes,
-        ..PluginRun::new(plugin, outcome)
+        ..run::of(plugin, outcome)
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use podloom_mutation::PodRequest;
 use serde_json::Value;
 
 use crate::chain::{Chain, Passing};
 use crate::plugin::Plugin;
 use crate::proof;
-use crate::request::{Request, RunMode};
+use crate::request::RunMode;
 use crate::until::Until;
 use crate::warnings::ChainWarning;
 
@@ -36,15 +37,15 @@ impl<'c> Denials<'c> {
     }
 
     /// Tries each plugin alone on a pod that it selects.
-    pub fn try_pod(&mut self, pod: &Value, request: &Arc<Request>) {
+    pub fn try_pod(&mut self, pod: &Value, request: &Arc<PodRequest>) {
         self.run(RunMode::Serve, pod, request);
     }
 
-    fn run(&mut self, mode: RunMode, pod: &Value, request: &Arc<Request>) {
+    fn run(&mut self, mode: RunMode, pod: &Value, request: &Arc<PodRequest>) {
         let plugins = self.chain.plugins.iter().zip(&mut self.left);
         for (plugin, left) in plugins.filter(|(_, left)| !left.is_empty()) {
             let mut passing = Passing::new(pod.clone());
-            let (_, run) = self.chain.run(mode, plugin, &mut passing, request);
+            let run = self.chain.run(mode, plugin, &mut passing, request);
             left.retain(|denial| !run.denials.contains(denial));
         }
     }

@@ -3,9 +3,10 @@
 use std::io::Read;
 
 use flate2::bufread::GzDecoder;
+use podloom_mutation::show_bytes;
 use sha2::{Digest, Sha256};
 
-use crate::limits::{PluginSize, show_bytes};
+use crate::limits::PluginSize;
 
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ELF: &[u8] = b"\x7fELF";

@@ -20,11 +20,9 @@ mod loader;
 mod manifest;
 mod matching;
 mod metrics;
-mod note;
 mod plugin;
 mod proof;
 mod request;
-
 mod run;
 mod sandbox;
 mod signature;
@@ -35,8 +33,7 @@ mod warnings;
 
 pub use bundle::{Bundle, BundleError, SIGNATURE};
 pub use chain::{
-    Chain, ChainError, Influence, Mutation, OrderDependence, Pass, PluginGrants, Progress,
-    Rejected, RejectionCause,
+    Chain, ChainError, Influence, OrderDependence, Pass, PluginGrants, Progress, Values,
 };
 pub use component::{ComponentError, ForeignImport, Form, TooMuch};
 pub use contract::SERVED;
@@ -47,17 +44,12 @@ pub use inspect::{Inspection, inspect};
 pub use limits::{CallLimits, PluginSize};
 pub use loader::{Admit, FailedReload, LoadError, Loader, Reload, Serving, Slot, WatchMode};
 pub use manifest::{FailurePolicy, MANIFEST, ManifestError, manifest_schema};
-pub use matching::{Dimension, Match};
+pub use matching::Match;
 pub use metrics::PluginMetrics;
-pub use note::{Note, Severity};
 pub use plugin::{
     ConfigComplaint, ConfigError, Description, DescriptionError, Plugin, PluginError,
 };
-pub use podloom_pod_path::{Usage, Write};
 pub use proof::{ProofFailure, ProofProblem, SAMPLE_PODS, sample_pods};
-pub use request::Request;
-pub use run::{PluginRun, RunOutcome};
-pub use sandbox::CallFailure;
 pub use signature::{KeyError, PublicKey, SignatureError, Signers};
 pub use stamp::{CHAIN, MUTATIONS, MutationEntry};
 pub use warnings::ChainWarning;

@@ -121,26 +121,3 @@ impl Default for CallLimits {
         }
     }
 }
-
-/// Bytes for people: `16 MiB`, `1.5 KiB`.
-pub(crate) fn show_bytes(bytes: usize) -> String {
-    let units = [("GiB", 1_usize << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
-    let unit = units.into_iter().find(|(_, size)| bytes >= *size);
-    match unit {
-        None => format!("{bytes} bytes"),
-        Some((name, size)) if bytes.is_multiple_of(size) => format!("{} {name}", bytes / size),
-        Some((name, size)) => format!("{}.{} {name}", bytes / size, bytes % size * 10 / size),
-    }
-}
-
-/// A duration for people: `1 s`, `250 ms`.
-pub(crate) fn show_duration(duration: Duration) -> String {
-    if duration.subsec_nanos() == 0 {
-        format!("{} s", duration.as_secs())
-    } else {
-        format!("{} ms", duration.as_millis())
-    }
-}
-
-#[cfg(test)]
-mod tests;

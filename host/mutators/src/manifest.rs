@@ -5,6 +5,7 @@ mod scalars;
 
 use std::borrow::Cow;
 
+use podloom_mutation::show_bytes;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -14,7 +15,7 @@ pub(crate) use self::lines::Lines;
 pub(crate) use self::scalars::{
     FileName, MemoryLimit, PluginName, Sha256, TimeLimit, is_dns_label,
 };
-use crate::limits::{CallLimits, MANIFEST_BYTES, PLUGINS, PluginSize, show_bytes};
+use crate::limits::{CallLimits, MANIFEST_BYTES, PLUGINS, PluginSize};
 use crate::matching::Match;
 use crate::text::one_line;
 

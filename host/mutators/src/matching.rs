@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use podloom_mutation::{Dimension, PodRequest};
 use podloom_pod_path::nearest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,31 +25,6 @@ pub struct Match {
     /// Select by labels of the pod, as the plugins before have left them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     selector: Option<LabelSelector>,
-}
-
-/// The part of a `match` that excluded a pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dimension {
-    /// `match.kinds`
-    Kinds,
-    /// `match.namespaces`
-    Namespaces,
-    /// `match.namespaceSelector`
-    NamespaceSelector,
-    /// `match.selector`
-    Selector,
-}
-
-impl Dimension {
-    /// The field of `match` as the manifest writes it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Kinds => "kinds",
-            Self::Namespaces => "namespaces",
-            Self::NamespaceSelector => "namespaceSelector",
-            Self::Selector => "selector",
-        }
-    }
 }
 
 /// Kinds, at least one.
@@ -205,13 +181,13 @@ impl Match {
     /// the pod only if the selector needs them.
     pub fn excludes<'a>(
         &self,
-        request: &crate::request::Request,
+        request: &PodRequest,
         pod_label: impl Fn(&str) -> Option<&'a str>,
     ) -> Option<Dimension> {
         let kinds = self
             .kinds
             .as_ref()
-            .is_none_or(|kinds| kinds.0.contains(&request.kind));
+            .is_none_or(|kinds| kinds.0.iter().any(|kind| kind == request.kind));
         if !kinds {
             return Some(Dimension::Kinds);
         }

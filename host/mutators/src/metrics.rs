@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use podloom_metrics::{Histograms, metrics};
+use podloom_mutation::{CallFailure, MutatedPod, PluginOutcome, PluginRun, RejectedPod, runs};
 use podloom_turns::lock;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -12,11 +13,9 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 
-use crate::chain::{Chain, Mutation, Rejected};
+use crate::chain::Chain;
 use crate::loader::Reload;
 use crate::plugin::Plugin;
-use crate::run::{PluginRun, RunOutcome};
-use crate::sandbox::CallFailure;
 
 /// From 10 µs to 82 ms, doubling.
 const CALL_BUCKETS: Histograms = Histograms(0.000_01, 2.0, 14);
@@ -67,12 +66,8 @@ struct Info {
 
 impl PluginMetrics {
     /// Counts what each plugin did with a pod, also with one that was rejected.
-    pub fn mutated(&self, result: &Result<Mutation, Rejected>) {
-        let runs = match result {
-            Ok(mutation) => &mutation.runs,
-            Err(rejected) => &rejected.runs,
-        };
-        runs.iter().for_each(|run| self.ran(run));
+    pub fn mutated(&self, result: &Result<MutatedPod, RejectedPod>) {
+        runs(result).iter().for_each(|run| self.ran(run));
     }
 
     /// Counts the plugins of an attempt to load a chain, and updates which ones serve.
@@ -134,7 +129,7 @@ impl PluginMetrics {
 
     fn ran(&self, run: &PluginRun) {
         self.called(&run.plugin, run.outcome.as_str());
-        if let RunOutcome::Ignored(failure) | RunOutcome::Failed(failure) = &run.outcome {
+        if let PluginOutcome::Ignored(failure) | PluginOutcome::Failed(failure) = &run.outcome {
             self.trapped(&run.plugin, failure);
         }
         let plugin = || ByPlugin {

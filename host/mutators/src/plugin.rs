@@ -7,20 +7,20 @@ mod suspect;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use podloom_mutation::{CallFailure, show_bytes};
 use podloom_pod_path::{Access, Grants, UnknownField};
 use serde_json::{Map, Value};
 
 pub use self::config::{ConfigComplaint, ConfigError};
 pub use self::description::{Description, DescriptionError};
 pub(crate) use self::suspect::message;
-use crate::budget::MemoryBudget;
 use crate::component::{self, Compiled, ComponentError};
 use crate::engine::Engine;
 use crate::file::{self, FileError};
-use crate::limits::{CHAIN_PATHS_BYTES, CallLimits, PluginSize, show_bytes};
+use crate::limits::{CHAIN_PATHS_BYTES, CallLimits, PluginSize};
 use crate::manifest::{FailurePolicy, PluginEntry};
 use crate::matching::Match;
-use crate::sandbox::{CallFailure, CallSettings, Sandbox};
+use crate::sandbox::{CallSettings, Sandbox};
 use crate::text;
 use crate::until::Until;
 
@@ -193,7 +193,7 @@ impl Plugin {
         engine: &Engine,
         entry: &PluginEntry,
         code: Arc<PluginCode>,
-        budget: &Arc<MemoryBudget>,
+        budget: &Arc<crate::budget::MemoryBudget>,
     ) -> Result<Self, PluginError> {
         let granted = entry.read.iter().chain([&entry.allow]);
         if !granted

@@ -5,13 +5,12 @@
 
 use std::sync::Arc;
 
+use podloom_mutation::{CallFailure, PluginOutcome, PluginRun, PodRequest, RejectedPod};
 use serde_json::Value;
 
-use crate::chain::{Chain, Passing, RejectionCause};
+use crate::chain::{Chain, Passing};
 use crate::plugin::Plugin;
-use crate::request::{Request, RunMode};
-use crate::run::{PluginRun, RunOutcome};
-use crate::sandbox::CallFailure;
+use crate::request::RunMode;
 use crate::text::{self, one_line};
 use crate::until::Until;
 
@@ -76,7 +75,7 @@ pub enum ProofProblem {
 }
 
 /// The result of a run: the pod and the written paths.
-type SampleResult = Result<(Value, Vec<String>), RejectionCause>;
+type SampleResult = Result<(Value, Vec<String>), RejectedPod>;
 
 impl Chain {
     /// Runs each plugin and then the chain on sample pods, whatever `match` says. Empty if all is well; what shows on several
@@ -119,30 +118,21 @@ impl Chain {
 
     fn run_alone(&self, mode: RunMode, plugin: &Plugin, pod: Value) -> SampleResult {
         let mut passing = Passing::new(pod);
-        let (passed, run) = self.run(mode, plugin, &mut passing, &request());
-        passed?;
-        stop_at_failure(&run)?;
-        Ok((
-            passing.pod,
-            run.writes.into_iter().map(|write| write.path).collect(),
-        ))
+        let runs = stop_at_failure(vec![self.run(mode, plugin, &mut passing, &request())])?;
+        let writes = runs.into_iter().flat_map(|run| run.writes);
+        Ok((passing.pod, writes.map(|write| write.path).collect()))
     }
 
     fn run_all(&self, mode: RunMode, pod: Value) -> SampleResult {
-        let mutation = self
-            .mutate_in(mode, pod, &request())
-            .map_err(|rejected| rejected.cause)?;
-        mutation.runs.iter().try_for_each(stop_at_failure)?;
+        let mutated = self.mutate_in(mode, pod, &request())?;
+        let runs = stop_at_failure(mutated.runs)?;
         let by_plugin = |run: &PluginRun| -> Vec<String> {
             run.writes
                 .iter()
                 .map(|write| format!("{} ({})", write.path, run.plugin))
                 .collect()
         };
-        Ok((
-            mutation.pod,
-            mutation.runs.iter().flat_map(by_plugin).collect(),
-        ))
+        Ok((mutated.pod, runs.iter().flat_map(by_plugin).collect()))
     }
 }
 
@@ -155,7 +145,7 @@ fn failed(plugin: Option<String>, sample: &'static str, problem: ProofProblem) -
 }
 
 /// The sample pods with their names, and the request that they come with.
-pub fn sample_pods() -> impl Iterator<Item = (&'static str, Value, Arc<Request>)> {
+pub fn sample_pods() -> impl Iterator<Item = (&'static str, Value, Arc<PodRequest>)> {
     SAMPLES.iter().map(|(name, text)| {
         let (_, pod) = sample_pod(name, text, Until::DONE);
         (*name, pod, request())
@@ -173,23 +163,34 @@ fn sample_pod(sample: &'static str, text: &str, until: Until) -> (RunMode, Value
     (RunMode::Prove { sample, until }, pod)
 }
 
-pub(crate) fn request() -> Arc<Request> {
-    Arc::new(Request {
-        kind: "Pod".to_owned(),
+pub(crate) fn request() -> Arc<PodRequest> {
+    Arc::new(PodRequest {
+        kind: "Pod",
         name: "sample".to_owned(),
         namespace: "default".to_owned(),
-        ..Request::default()
+        ..PodRequest::default()
     })
 }
 
-/// Turns an ignored failure into an error: a proof fails with each failure, even if it would not reject pods.
-fn stop_at_failure(run: &PluginRun) -> Result<(), RejectionCause> {
-    match &run.outcome {
-        RunOutcome::Ignored(failure) => Err(RejectionCause::Failed {
-            plugin: run.plugin.clone(),
-            failure: failure.clone(),
-        }),
-        _ => Ok(()),
+/// Rejects the pod after the first failure: a proof fails with each failure, even if it would not reject pods.
+fn stop_at_failure(mut runs: Vec<PluginRun>) -> Result<Vec<PluginRun>, RejectedPod> {
+    for (number, run) in runs.iter_mut().enumerate() {
+        if let PluginOutcome::Ignored(failure) = &run.outcome {
+            run.outcome = PluginOutcome::Failed(failure.clone());
+        }
+        if let Some(rejection) = run.rejection() {
+            runs.truncate(number + 1);
+            return Err(RejectedPod { rejection, runs });
+        }
+    }
+    Ok(runs)
+}
+
+/// The failure of the plugin that rejected a pod; none if it was denied.
+fn failure(rejected: &RejectedPod) -> Option<&CallFailure> {
+    match &rejected.runs.last()?.outcome {
+        PluginOutcome::Failed(failure) => Some(failure),
+        _ => None,
     }
 }
 
@@ -200,12 +201,12 @@ fn try_pod(
     not_idempotent: impl Fn(Vec<String>) -> ProofProblem,
 ) -> Option<ProofProblem> {
     let (once, again) = (run(pod.clone()), run(pod.clone()));
+    let rejected = [&once, &again].map(|it| it.as_ref().err());
+    if let Some(failure) = rejected.into_iter().flatten().find_map(failure) {
+        return Some(ProofProblem::Failed(one_line(&failure.to_string(), WORDS)));
+    }
     let result = match (once, again) {
-        (Err(RejectionCause::Failed { failure, .. }), _)
-        | (_, Err(RejectionCause::Failed { failure, .. })) => {
-            return Some(ProofProblem::Failed(one_line(&failure.to_string(), WORDS)));
-        }
-        (Err(once), Err(again)) if once == again => return None,
+        (Err(once), Err(again)) if once.rejection == again.rejection => return None,
         (Ok((once, _)), Ok((again, _))) if once == again => once,
         _ => return Some(ProofProblem::NotDeterministic),
     };
@@ -215,14 +216,10 @@ fn try_pod(
     match run(result) {
         Ok((_, paths)) if paths.is_empty() => None,
         Ok((_, paths)) => Some(not_idempotent(paths)),
-        Err(RejectionCause::Failed {
-            failure: CallFailure::NoTimeLeft,
-            ..
-        }) => Some(ProofProblem::Failed(CallFailure::NoTimeLeft.to_string())),
-        Err(rejected) => Some(ProofProblem::RejectsOwnResult(one_line(
-            &rejected.to_string(),
-            WORDS,
-        ))),
+        Err(rejected) => Some(match failure(&rejected) {
+            Some(failure @ CallFailure::NoTimeLeft) => ProofProblem::Failed(failure.to_string()),
+            _ => ProofProblem::RejectsOwnResult(one_line(&rejected.to_string(), WORDS)),
+        }),
     }
 }
 

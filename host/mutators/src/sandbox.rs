@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use podloom_mutation::{CallFailure, Note, PodRequest, show_bytes};
 use podloom_pod_path::Transaction;
 use podloom_turns::Lines;
 use wasmtime::Store;
 
 pub(crate) use self::component::{Component, LinkError};
-pub use self::failure::CallFailure;
 pub(crate) use self::module::Module;
 use self::module::Prepared;
 use self::usage::{GuestLimiter, GuestOutput};
@@ -28,10 +28,9 @@ use crate::bindings::{Description, Rejection};
 use crate::budget::MemoryBudget;
 use crate::engine::{CallPurpose, Engine, ticks};
 use crate::limits::{
-    CHAIN_KEPT_BYTES, CallLimits, HANDLES, PAYLOAD_BYTES, PREPARED_BYTES, REASON_BYTES, show_bytes,
+    CHAIN_KEPT_BYTES, CallLimits, HANDLES, PAYLOAD_BYTES, PREPARED_BYTES, REASON_BYTES,
 };
-use crate::note::Note;
-use crate::request::{PodFields, Request, RunMode, pod_event};
+use crate::request::{PodFields, RunMode, pod_event};
 use crate::text::one_line;
 use crate::until::Until;
 
@@ -84,7 +83,7 @@ impl CallSettings {
 pub(crate) struct Guest {
     settings: Arc<CallSettings>,
     /// None while the plugin prepares itself, so that it keeps nothing of one pod for all.
-    request: Option<Arc<Request>>,
+    request: Option<Arc<PodRequest>>,
     pod: Option<Transaction>,
     /// None if the guest is not called for a pod.
     mode: Option<RunMode>,
@@ -224,7 +223,7 @@ impl Sandbox<'_> {
         self,
         mode: RunMode,
         transaction: Transaction,
-        request: Arc<Request>,
+        request: Arc<PodRequest>,
         until: Until,
     ) -> Mutated {
         let purpose = match mode {
@@ -285,7 +284,7 @@ impl Sandbox<'_> {
     /// is free only once its store is dropped.
     fn store(
         self,
-        request: Option<Arc<Request>>,
+        request: Option<Arc<PodRequest>>,
         pod: Option<(Transaction, RunMode)>,
         limit: Duration,
     ) -> Store<Guest> {
@@ -324,7 +323,7 @@ impl Sandbox<'_> {
             error = %one_line(&format!("{error:#}"), 1000),
             "plugin call failed"
         );
-        let failure = CallFailure::of(error, self.limit());
+        let failure = failure::of(error, self.limit());
         match (failure, &guest.output.last_error) {
             // A panic is a trap without a message; the SDK logs the message first.
             (CallFailure::Trapped(trap), Some(message)) => {

@@ -7,11 +7,10 @@
 
 mod paths;
 
+use podloom_mutation::{PluginOutcome, PluginRun};
 use podloom_pod_path::Patch;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-
-use crate::run::{PluginRun, RunOutcome};
 
 use self::paths::{Room, Written};
 
@@ -171,14 +170,14 @@ fn entry<'a>(
     let earlier = before.iter().find(is_it);
     let earlier_writes = earlier.map(|entry| entry.writes);
     let writes = match run.outcome {
-        RunOutcome::Mutated | RunOutcome::Unchanged => run
+        PluginOutcome::Mutated | PluginOutcome::Unchanged => run
             .writes
             .len()
             .saturating_add(earlier_writes.unwrap_or_default()),
-        RunOutcome::Ignored(_) => earlier_writes?,
-        RunOutcome::Skipped(_) => return None,
+        PluginOutcome::Ignored(_) => earlier_writes?,
+        PluginOutcome::Skipped(_) => return None,
         // Such a pod is not stamped.
-        RunOutcome::Denied(_) | RunOutcome::Failed(_) => return None,
+        PluginOutcome::Denied(_) | PluginOutcome::Failed(_) => return None,
     };
     let Written { paths, is_cut } = room.take(run, earlier);
     Some(StampEntry {

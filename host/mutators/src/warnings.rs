@@ -67,7 +67,6 @@ impl Chain {
         let samples = proof::samples(until);
         let runs = samples.map(|(mode, pod): (_, Value)| {
             self.run(mode, plugin, &mut Passing::new(pod), &proof::request())
-                .1
         });
         runs.flat_map(|run| unknown_in(&run.writes)).collect()
     }

@@ -25,9 +25,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use podloom_mutators::{
-    Bundle, Chain, Engine, EngineOptions, Mutation, RejectionCause, Request, RunOutcome,
-};
+use podloom_mutation::{MutatedPod, PluginOutcome, PodRequest};
+use podloom_mutators::{Bundle, Chain, Engine, EngineOptions};
 use serde_json::{Value, json};
 
 /// Those of the default chain.
@@ -128,18 +127,19 @@ fn pod() -> Value {
     pod
 }
 
-fn request() -> Request {
-    Request {
-        kind: "Browser".to_owned(),
+fn request() -> PodRequest {
+    PodRequest {
+        kind: "Browser",
         name: "chrome-143-7f3d1c2e".to_owned(),
         namespace: "team-web".to_owned(),
         namespace_labels: [("team".to_owned(), "web".to_owned())].into(),
-        ..Request::default()
+        wants_patch: true,
+        ..PodRequest::default()
     }
 }
 
 #[track_caller]
-fn mutate(chain: &Chain, pod: Value) -> Mutation {
+fn mutate(chain: &Chain, pod: Value) -> MutatedPod {
     let mutation = chain
         .mutate(pod.clone(), request())
         .unwrap_or_else(|rejected| panic!("{rejected}"));
@@ -149,8 +149,8 @@ fn mutate(chain: &Chain, pod: Value) -> Mutation {
 
 /// By an implementation of RFC 6902 that is not ours, the patch makes the pod that the chain made.
 #[track_caller]
-fn check_patch(mut pod: Value, mutation: &Mutation) {
-    let patch: json_patch::Patch = serde_json::from_str(&mutation.patch().unwrap()).unwrap();
+fn check_patch(mut pod: Value, mutation: &MutatedPod) {
+    let patch: json_patch::Patch = serde_json::from_str(mutation.patch.as_ref().unwrap()).unwrap();
     json_patch::patch(&mut pod, &patch).unwrap();
     assert_eq!(pod, mutation.pod);
 }
@@ -230,12 +230,11 @@ fn hardening_denies_a_pod_that_it_cannot_fix_with_all_reasons() {
     let rejected = load(&bundle, &[hardening()])
         .mutate(pod, request())
         .unwrap_err();
-    let RejectionCause::Denied { plugin, reason } = rejected.cause else {
-        panic!("{rejected}")
-    };
-    assert_eq!(plugin, "hardening");
+    let reason = rejected.to_string();
     assert!(
-        reason.contains("hostNetwork") && reason.contains("hostPath"),
+        reason.starts_with("plugin hardening denies the pod: ")
+            && reason.contains("hostNetwork")
+            && reason.contains("hostPath"),
         "{reason}"
     );
 }
@@ -254,7 +253,7 @@ fn a_chain_of_three_has_the_effects_of_all_and_the_injected_containers_are_harde
         mutation
             .runs
             .iter()
-            .all(|run| run.outcome == RunOutcome::Mutated && run.refused_writes == 0)
+            .all(|run| run.outcome == PluginOutcome::Mutated && run.refused_writes == 0)
     );
 
     let pod = mutation.pod;

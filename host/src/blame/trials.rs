@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use podloom_mutators::{Chain, MutationEntry, Rejected, Request};
+use podloom_mutation::{PodRequest, RejectedPod};
+use podloom_mutators::{Chain, MutationEntry};
 
 use super::proof::{Proof, Tree, Trees};
 use super::source::Origin;
 use crate::error::CommandError;
 use crate::load;
-use crate::mutator::to_chain;
 
 /// How much of a digest is shown.
 const DIGEST: usize = 12;
@@ -31,7 +31,7 @@ pub(super) fn run(
             short(chain.digest())
         )));
     }
-    let request = Arc::new(to_chain(origin.subject.request.clone()));
+    let request = Arc::new(origin.subject.request.clone());
     let all = match pass(&chain, origin, &request) {
         Ok(tree) => tree,
         Err(rejected) => {
@@ -71,7 +71,7 @@ pub(super) fn run(
 }
 
 /// What a chain makes of the template.
-fn pass(chain: &Chain, origin: &Origin, request: &Arc<Request>) -> Result<Tree, Rejected> {
+fn pass(chain: &Chain, origin: &Origin, request: &Arc<PodRequest>) -> Result<Tree, RejectedPod> {
     let passed = chain.mutate(origin.subject.pod.clone(), Arc::clone(request))?;
     Ok(Tree::of(&passed.pod))
 }

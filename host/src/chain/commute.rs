@@ -5,7 +5,8 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use podloom_mutators::{Chain, Mutation, OrderDependence, Rejected, Request, RunOutcome};
+use podloom_mutation::{MutatedPod, PluginOutcome, PodRequest, RejectedPod, runs};
+use podloom_mutators::{Chain, OrderDependence};
 use podloom_pod_path::{ChangeKind, compare};
 use podloom_syntax::text;
 use serde_json::Value;
@@ -74,7 +75,7 @@ impl<'c> Orders<'c> {
     }
 
     /// Tries those that may depend on their order in both orders on a pod.
-    pub(super) fn try_pod(&mut self, name: &str, pod: &Value, request: &Arc<Request>) {
+    pub(super) fn try_pod(&mut self, name: &str, pod: &Value, request: &Arc<PodRequest>) {
         if self.pairs.iter().all(|pair| pair.dependence.is_none()) {
             return;
         }
@@ -157,28 +158,25 @@ impl Pair {
     }
 }
 
-fn acts(result: &Result<Mutation, Rejected>) -> Alone {
-    let outcome = |mutation: &Mutation| mutation.runs.first().map(|run| run.outcome.clone());
+fn acts(result: &Result<MutatedPod, RejectedPod>) -> Alone {
+    let outcome = |mutation: &MutatedPod| mutation.runs.first().map(|run| run.outcome.clone());
     match result.as_ref().ok().and_then(outcome) {
-        Some(RunOutcome::Skipped(_)) => Alone::Skipped,
-        Some(RunOutcome::Unchanged | RunOutcome::Ignored(_)) => Alone::Quiet,
+        Some(PluginOutcome::Skipped(_)) => Alone::Skipped,
+        Some(PluginOutcome::Unchanged | PluginOutcome::Ignored(_)) => Alone::Quiet,
         _ => Alone::Acts,
     }
 }
 
-fn both_ran(result: &Result<Mutation, Rejected>) -> bool {
-    let runs = match result {
-        Ok(mutation) => &mutation.runs,
-        Err(rejected) => &rejected.runs,
-    };
+fn both_ran(result: &Result<MutatedPod, RejectedPod>) -> bool {
+    let runs = runs(result);
     let mut called = runs.iter();
-    runs.len() == 2 && called.all(|run| !matches!(run.outcome, RunOutcome::Skipped(_)))
+    runs.len() == 2 && called.all(|run| !matches!(run.outcome, PluginOutcome::Skipped(_)))
 }
 
 /// What the second order makes different; none if both give the same bytes, stamps aside, or if both reject the pod.
 fn difference(
-    as_is: &Result<Mutation, Rejected>,
-    swapped: &Result<Mutation, Rejected>,
+    as_is: &Result<MutatedPod, RejectedPod>,
+    swapped: &Result<MutatedPod, RejectedPod>,
 ) -> Option<String> {
     match (as_is, swapped) {
         (Err(_), Err(_)) => None,
@@ -195,7 +193,7 @@ fn difference(
     }
 }
 
-fn cut(rejected: &Rejected) -> String {
+fn cut(rejected: &RejectedPod) -> String {
     text::cut(&shown(&rejected.to_string()), REASON, "...").into_owned()
 }
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use podloom_mutators::{Chain, RejectionCause, Request, RunOutcome};
+use podloom_mutation::{PluginOutcome, PodRejection, PodRequest};
+use podloom_mutators::Chain;
 use serde_json::Value;
 
 use super::Pods;
@@ -10,11 +11,10 @@ use crate::error::{CommandError, Diagnostic};
 use crate::explain;
 use crate::feed::{self, FoundPod};
 use crate::manifest::{self, Depth};
-use crate::mutator::to_chain;
 use crate::subjects::subjects;
 
 /// What else is done with each pod, with its name and its request.
-pub(super) type Each<'a> = &'a mut dyn FnMut(&str, &Value, &Arc<Request>);
+pub(super) type Each<'a> = &'a mut dyn FnMut(&str, &Value, &Arc<PodRequest>);
 
 /// How a chain did on a pod.
 enum Verdict {
@@ -37,7 +37,7 @@ impl Tally {
         &mut self,
         chain: &Chain,
         pod: &Value,
-        request: &Arc<Request>,
+        request: &Arc<PodRequest>,
         broken: impl FnOnce(String) -> Diagnostic,
     ) {
         self.pods += 1;
@@ -59,7 +59,7 @@ pub(super) fn check(
     if !pods.files.is_empty() {
         let documents = manifest::read(pods.files, Depth::Flat)?;
         for (document, subject) in &subjects(&documents, pods.namespace, pods.warnings)? {
-            let request = Arc::new(to_chain(subject.request.clone()));
+            let request = Arc::new(subject.request.clone());
             each(&document.title(), &subject.pod, &request);
             tally.add(chain, &subject.pod, &request, |message| {
                 document.diagnostic(&[], message)
@@ -70,7 +70,7 @@ pub(super) fn check(
         let before = tally.pods;
         for pod in feed::corpus(directory, pods.namespace)? {
             let FoundPod { name, subject, .. } = pod?;
-            let request = Arc::new(to_chain(subject.request));
+            let request = Arc::new(subject.request);
             each(&name, &subject.pod, &request);
             tally.add(chain, &subject.pod, &request, |message| {
                 Diagnostic::new(format!("{name}: {message}"))
@@ -95,17 +95,15 @@ pub(super) fn check(
     })
 }
 
-fn check_pod(chain: &Chain, pod: &Value, request: &Arc<Request>) -> Verdict {
+fn check_pod(chain: &Chain, pod: &Value, request: &Arc<PodRequest>) -> Verdict {
     let run = |pod: &Value| chain.mutate(pod.clone(), Arc::clone(request));
     let (once, again) = (run(pod), run(pod));
     let result = match (once, again) {
         (Ok(once), Ok(again)) if once.pod == again.pod => once,
-        (Err(once), Err(again)) if once.cause == again.cause => {
-            return match once.cause {
-                RejectionCause::Denied { .. } | RejectionCause::TooManyContainers(_) => {
-                    Verdict::Denied
-                }
-                cause => Verdict::Broken(cause.to_string()),
+        (Err(once), Err(again)) if once.rejection == again.rejection => {
+            return match once.rejection {
+                PodRejection::Denied(_) => Verdict::Denied,
+                _ => Verdict::Broken(once.to_string()),
             };
         }
         _ => {
@@ -115,7 +113,7 @@ fn check_pod(chain: &Chain, pod: &Value, request: &Arc<Request>) -> Verdict {
         }
     };
     let ignored = result.runs.iter().find_map(|run| match &run.outcome {
-        RunOutcome::Ignored(failure) => Some(format!("plugin {} failed: {failure}", run.plugin)),
+        PluginOutcome::Ignored(failure) => Some(format!("plugin {} failed: {failure}", run.plugin)),
         _ => None,
     });
     if let Some(failure) = ignored {

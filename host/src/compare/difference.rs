@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use podloom_controllers::{PluginOutcome, PluginRun};
+use podloom_mutation::{PluginOutcome, PluginRun};
 use podloom_pod_path::{ChangeKind, compare};
 use serde_json::Value;
 
@@ -179,7 +179,7 @@ fn changes(own: &OwnContainers, old: &Admitted, new: &Admitted) -> Vec<Change> {
 /// The first plugin whose failure is ignored now, and was not before.
 fn ignored_now(old: &[PluginRun], new: &[PluginRun]) -> Option<Verdict> {
     let failure = |run: &PluginRun| match &run.outcome {
-        PluginOutcome::Ignored(failure) => Some((run.plugin.clone(), failure.clone())),
+        PluginOutcome::Ignored(failure) => Some((run.plugin.clone(), failure.to_string())),
         _ => None,
     };
     let before: Vec<String> = old.iter().filter_map(failure).map(|it| it.0).collect();
@@ -191,7 +191,7 @@ fn ignored_now(old: &[PluginRun], new: &[PluginRun]) -> Option<Verdict> {
 /// What the webhook warns of, and which plugin is meant.
 fn warnings(runs: &[PluginRun]) -> Vec<(String, String)> {
     let ignored = runs.iter().filter_map(|run| match &run.outcome {
-        PluginOutcome::Ignored(failure) => Some((run.plugin.clone(), failure.clone())),
+        PluginOutcome::Ignored(failure) => Some((run.plugin.clone(), failure.to_string())),
         _ => None,
     });
     let notes = runs.iter().flat_map(|run| {

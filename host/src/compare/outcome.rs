@@ -1,6 +1,6 @@
 //! What one chain makes of one pod.
 
-use podloom_controllers::{MutatedPod, PluginOutcome, PluginRun, RejectedPod};
+use podloom_mutation::{MutatedPod, PluginOutcome, PluginRun, RejectedPod};
 use serde_json::{Map, Value};
 
 use crate::stamp;
@@ -50,7 +50,9 @@ impl Rejection {
         let last = rejected.runs.into_iter().last();
         let (is_denial, plugin, reason) = match last.map(|run| (run.plugin, run.outcome)) {
             Some((plugin, PluginOutcome::Denied(reason))) => (true, Some(plugin), reason),
-            Some((plugin, PluginOutcome::Failed(failure))) => (false, Some(plugin), failure),
+            Some((plugin, PluginOutcome::Failed(failure))) => {
+                (false, Some(plugin), failure.to_string())
+            }
             _ => (false, None, rejected.rejection.message().to_owned()),
         };
         Self {

@@ -1,6 +1,6 @@
 //! Finds which plugins made a change.
 
-use podloom_controllers::PluginRun;
+use podloom_mutation::PluginRun;
 use podloom_pod_path::{ChangeKind, PodChange};
 
 /// Which plugins made a change.

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use podloom_mutators::{Chain, Dimension, Match, MutationEntry, Request};
+use podloom_mutation::{Dimension, PodRequest};
+use podloom_mutators::{Chain, Match, MutationEntry};
 use serde_json::Value;
 
 use super::changed::{Change, Stamped};
@@ -163,11 +164,11 @@ impl Judge {
         };
         let namespace = pod.namespace();
         let labels = pod.labels();
-        let request = Request {
-            kind: "Pod".to_owned(),
+        let request = PodRequest {
+            kind: "Pod",
             namespace: namespace.to_owned(),
             namespace_labels: self.namespaces.labels(namespace),
-            ..Request::default()
+            ..PodRequest::default()
         };
         let label = |key: &str| labels.get(key).map(String::as_str);
         let is_known = self.namespaces.is_known(namespace);

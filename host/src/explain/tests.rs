@@ -1,4 +1,4 @@
-use podloom_controllers::{Change, Note, PluginOutcome, PluginRun, Write};
+use podloom_mutation::{CallFailure, Dimension, Note, PluginOutcome, PluginRun, Write};
 use serde_json::{Value, json};
 
 use super::object;
@@ -9,19 +9,16 @@ fn run(plugin: &str, outcome: PluginOutcome, writes: Vec<Write>, notes: &[&str])
         version: "0.1.0".to_owned(),
         outcome,
         writes,
-        refused_writes: 0,
-        refused_reads: 0,
         notes: notes.iter().copied().map(Note::normal).collect(),
+        ..PluginRun::default()
     }
 }
 
 fn write(path: &str, old: Option<Value>, new: Option<Value>) -> Write {
     Write {
         path: path.to_owned(),
-        change: Some(Change {
-            old,
-            new: new.map(|new| new.to_string()),
-        }),
+        old,
+        new: new.map(|new| new.to_string()),
     }
 }
 
@@ -49,7 +46,12 @@ fn shows_what_each_plugin_did_and_why() {
             writes,
             &["kept the pod's own tier"],
         ),
-        run("sidecar", PluginOutcome::Skipped("namespaces"), vec![], &[]),
+        run(
+            "sidecar",
+            PluginOutcome::Skipped(Dimension::Namespaces),
+            vec![],
+            &[],
+        ),
         run("hardening", PluginOutcome::Unchanged, vec![], &[]),
     ];
     let painted = object("Browser shop/session", &runs);
@@ -66,7 +68,9 @@ fn shows_what_led_to_a_rejection() {
     let written = vec![write("/metadata/labels/team", None, Some(json!("shop")))];
     for last in [
         PluginOutcome::Denied("no mirror pods".to_owned()),
-        PluginOutcome::Failed("it exhausted its call stack".to_owned()),
+        PluginOutcome::Failed(CallFailure::Reported(
+            "it exhausted its call stack".to_owned(),
+        )),
     ] {
         let runs = [
             run("labels", PluginOutcome::Mutated, written.clone(), &[]),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use kube::Client;
+use podloom_mutation::NamespaceMetadata;
 use serde_json::Value;
 
 use super::Skipped;
@@ -10,7 +11,7 @@ use crate::cli::{PodArguments, RecordArguments};
 use crate::error::{CommandError, shown};
 use crate::explain::count;
 use crate::lists::{self, Connection, Pages, Place, Trouble};
-use crate::render::{Metadata, Namespaces};
+use crate::render::Namespaces;
 
 /// What to read of a cluster.
 #[derive(Clone, Debug)]
@@ -97,7 +98,7 @@ impl Reading {
                 Ok(None) => return Ok(()),
                 Ok(Some(page)) => {
                     for namespace in page {
-                        let metadata = Metadata {
+                        let metadata = NamespaceMetadata {
                             labels: texts(&namespace, "labels"),
                             annotations: texts(&namespace, "annotations"),
                         };

@@ -6,9 +6,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use podloom_controllers::{
-    MutatedPod, PluginOutcome, PluginRun, PodRejection, PodRequest, RejectedPod,
-};
+use podloom_mutation::{MutatedPod, PluginRun, PodRejection, PodRequest, RejectedPod, runs};
 
 /// How many pods are remembered.
 const PODS: usize = 50;
@@ -101,13 +99,15 @@ impl RecentPods {
         let mut pod = passing.pod;
         pod.took = passing.began.elapsed();
         if let Some(result) = result {
-            let (verdict, runs) = match result {
-                Ok(mutated) => ("allowed", &mutated.runs),
-                Err(rejected) => (verdict(&rejected.rejection), &rejected.runs),
+            pod.verdict = match result {
+                Ok(_) => "allowed",
+                Err(rejected) => verdict(&rejected.rejection),
             };
-            pod.verdict = verdict;
             let mut room = PATHS_BYTES;
-            pod.runs = runs.iter().map(|run| recent(run, &mut room)).collect();
+            pod.runs = runs(result)
+                .iter()
+                .map(|run| recent(run, &mut room))
+                .collect();
         }
         let mut passed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         passed.count += 1;
@@ -147,21 +147,10 @@ fn recent(run: &PluginRun, room: &mut usize) -> RecentRun {
     }
     RecentRun {
         plugin: run.plugin.clone(),
-        outcome: outcome(&run.outcome),
+        outcome: run.outcome.as_str(),
         writes: run.writes.len(),
         refused_writes: run.refused_writes,
         paths,
-    }
-}
-
-const fn outcome(outcome: &PluginOutcome) -> &'static str {
-    match outcome {
-        PluginOutcome::Mutated => "mutated",
-        PluginOutcome::Unchanged => "unchanged",
-        PluginOutcome::Skipped(_) => "skipped",
-        PluginOutcome::Ignored(_) => "ignored",
-        PluginOutcome::Denied(_) => "denied",
-        PluginOutcome::Failed(_) => "failed",
     }
 }
 

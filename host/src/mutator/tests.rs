@@ -1,53 +1,16 @@
-use std::collections::BTreeMap;
 use std::fs;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant, SystemTime};
 
-use podloom_controllers::{
-    Change, Note, PluginOutcome, PluginRun, PodMutator, PodRejection, PodRequest, Write,
-};
-use podloom_mutators::{
-    CallFailure, FailedReload, LoadError, Rejected, RejectionCause, Request, Serving,
-};
-use podloom_pod_path::{Access, Transaction};
+use podloom_mutation::{PodMutator, PodRejection, PodRequest};
+use podloom_mutators::{FailedReload, LoadError, Serving};
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
-use super::{
-    ChainMutator, ChainPanicked, NoChainPolicy, Values, convert_run, no_chain, on_blocking_thread,
-    rejected_pod, rejection, to_chain,
-};
+use super::{ChainMutator, ChainPanicked, NoChainPolicy, no_chain, on_blocking_thread};
 use crate::load;
 
 mod logs;
-
-#[track_caller]
-fn check(cause: RejectionCause, expected: &PodRejection) {
-    assert_eq!(rejection(cause), *expected);
-}
-
-#[test]
-fn what_the_chain_rejects_is_denied_or_broken() {
-    let plugin = || "hardening".to_owned();
-    check(
-        RejectionCause::Denied {
-            plugin: plugin(),
-            reason: "container browser runs as root".to_owned(),
-        },
-        &PodRejection::Denied("hardening: container browser runs as root".to_owned()),
-    );
-    check(
-        RejectionCause::Failed {
-            plugin: plugin(),
-            failure: CallFailure::StackExhausted,
-        },
-        &PodRejection::Broken("hardening: it ran out of stack: its functions call each other too deeply; use a loop in place of recursion".to_owned()),
-    );
-    check(
-        RejectionCause::NotAPod("it is not an object"),
-        &PodRejection::Broken("not a pod: it is not an object".to_owned()),
-    );
-}
 
 #[test]
 fn without_a_chain_the_error_gives_the_reason() {
@@ -107,6 +70,17 @@ async fn without_a_chain_a_pod_passes_unchanged_or_is_rejected() {
     assert_eq!(mutate(&mutator).await, Err(PodRejection::Broken(reason)));
 }
 
+#[tokio::test]
+async fn what_is_no_pod_is_rejected() {
+    let mutator = ChainMutator::of(Some(chain_without_plugins()));
+    let rejected = mutator.mutate(json!([]), PodRequest::default()).await;
+    let reason = "not a pod: it is not an object".to_owned();
+    assert_eq!(
+        rejected.unwrap_err().rejection,
+        PodRejection::Broken(reason)
+    );
+}
+
 pub(super) fn chain_without_plugins() -> podloom_mutators::Chain {
     let directory = tempfile::tempdir().unwrap();
     let manifest = "apiVersion: podloom.dev/v1alpha1\nkind: MutatorChain\nplugins: []\n";
@@ -156,96 +130,6 @@ async fn a_pod_whose_selector_is_unread_passes_no_chain_that_writes_labels() {
         let is_overdue = rejection.map(|it| matches!(it.rejection, PodRejection::Overdue(_)));
         assert_eq!(is_overdue, (!passes).then_some(true), "{allow}");
     }
-}
-
-fn run(plugin: &str, outcome: podloom_mutators::RunOutcome) -> podloom_mutators::PluginRun {
-    podloom_mutators::PluginRun {
-        plugin: plugin.to_owned(),
-        version: "1.0.0".to_owned(),
-        sha256: String::new(),
-        outcome,
-        writes: Vec::new(),
-        refused_writes: 1,
-        reads: 5,
-        refused_reads: 2,
-        usage: None,
-        notes: vec![podloom_mutators::Note::warning("a note")],
-        denials: Vec::new(),
-        duration: Duration::ZERO,
-        memory: 0,
-        fuel: None,
-    }
-}
-
-#[test]
-fn a_rejected_pod_has_the_runs_too() {
-    use podloom_mutators::RunOutcome as Of;
-    let reason = || "runs as root".to_owned();
-    let rejected = Rejected {
-        cause: RejectionCause::Denied {
-            plugin: "hardening".to_owned(),
-            reason: reason(),
-        },
-        runs: vec![
-            run("labels", Of::Ignored(CallFailure::Overdue)),
-            run("hardening", Of::Denied(reason())),
-        ],
-    };
-    let converted = |plugin: &str, outcome: PluginOutcome| PluginRun {
-        plugin: plugin.to_owned(),
-        version: "1.0.0".to_owned(),
-        outcome,
-        writes: Vec::new(),
-        refused_writes: 1,
-        refused_reads: 2,
-        notes: vec![Note::warning("a note")],
-    };
-    let rejected = rejected_pod(rejected, Values::Hidden);
-    assert_eq!(
-        rejected.rejection,
-        PodRejection::Denied("hardening: runs as root".to_owned())
-    );
-    let overdue = CallFailure::Overdue.to_string();
-    assert_eq!(
-        rejected.runs,
-        [
-            converted("labels", PluginOutcome::Ignored(overdue)),
-            converted("hardening", PluginOutcome::Denied(reason())),
-        ]
-    );
-}
-
-/// A value may be secret, and what is not passed on cannot be logged.
-#[test]
-fn values_are_shown_only_for_a_diff() {
-    let written = || {
-        let access = Access::unrestricted().into();
-        let mut pod = Transaction::begin(json!({}), access, [].into());
-        pod.set("/metadata/labels/a", "\"b\"".to_owned()).unwrap();
-        podloom_mutators::PluginRun {
-            writes: pod.commit().1,
-            ..run("labels", podloom_mutators::RunOutcome::Mutated)
-        }
-    };
-    let path = || "/metadata/labels/a".to_owned();
-    assert_eq!(
-        convert_run(written(), Values::Hidden).writes,
-        [Write {
-            path: path(),
-            change: None
-        }]
-    );
-    let change = Change {
-        old: None,
-        new: Some("\"b\"".to_owned()),
-    };
-    assert_eq!(
-        convert_run(written(), Values::Shown).writes,
-        [Write {
-            path: path(),
-            change: Some(change)
-        }]
-    );
 }
 
 /// A runtime with one blocking thread.
@@ -302,52 +186,4 @@ async fn overdue_work_does_not_start() {
 async fn a_panic_is_an_error_of_its_own() {
     let message = ChainPanicked("a bug".to_owned()).to_string();
     assert!(message.starts_with("the chain panicked"), "{message}");
-}
-
-#[test]
-fn every_field_of_a_request_is_passed_on() {
-    let texts = |key: &str| BTreeMap::from([(key.to_owned(), "value".to_owned())]);
-    let deadline = Some(Instant::now());
-    let converted = to_chain(PodRequest {
-        kind: "Browser",
-        name: "chrome".to_owned(),
-        namespace: "shop".to_owned(),
-        labels: texts("label"),
-        annotations: texts("annotation"),
-        namespace_labels: texts("namespace-label"),
-        namespace_annotations: texts("namespace-annotation"),
-        is_namespace_unread: true,
-        selector: ["app".to_owned()].into(),
-        is_selector_unread: false,
-        dry_run: true,
-        deadline,
-        peer: Some([10, 0, 0, 1].into()),
-        wants_patch: false,
-    });
-    // Destructured, so that a new field cannot be forgotten.
-    let Request {
-        kind,
-        name,
-        namespace,
-        labels,
-        annotations,
-        namespace_labels,
-        namespace_annotations,
-        is_namespace_unread,
-        dry_run,
-        selector,
-        deadline: until,
-        peer,
-    } = converted;
-    assert_eq!(
-        (kind.as_str(), name.as_str(), namespace.as_str()),
-        ("Browser", "chrome", "shop")
-    );
-    assert_eq!(labels, texts("label"));
-    assert_eq!(annotations, texts("annotation"));
-    assert_eq!(namespace_labels, texts("namespace-label"));
-    assert_eq!(namespace_annotations, texts("namespace-annotation"));
-    assert_eq!((&*selector, dry_run), (&["app".to_owned()][..], true));
-    assert!(is_namespace_unread);
-    assert_eq!((until, peer), (deadline, Some([10, 0, 0, 1].into())));
 }

@@ -3,7 +3,7 @@
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use podloom_controllers::{MutatedPod, PodMutator, PodRejection, PodRequest, RejectedPod};
+use podloom_mutation::{MutatedPod, PodMutator, PodRejection, PodRequest, RejectedPod};
 use podloom_webhook::PeerTurns;
 use serde_json::Value;
 

@@ -3,14 +3,12 @@
 
 use std::sync::Arc;
 
-use podloom_controllers::{MutatedPod, PodRejection, PodRequest, RejectedPod};
-use podloom_mutators::{CHAIN, Chain, Request, Slot};
+use podloom_mutation::{MutatedPod, PodRejection, PodRequest, RejectedPod, runs};
+use podloom_mutators::{CHAIN, Chain, Slot};
 use prometheus_client::metrics::counter::Counter;
 use serde_json::Value;
 use tokio::sync::mpsc::{self, OwnedPermit, Receiver, Sender};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
-use super::to_chain;
 
 /// How many pods wait to be compared.
 const QUEUE: usize = 64;
@@ -31,7 +29,7 @@ pub(crate) struct Witness {
 /// A pod, and what the serving chain made of it.
 pub(crate) struct Seen {
     pub(crate) before: Value,
-    pub(crate) request: Request,
+    pub(crate) request: PodRequest,
     /// The digest of the chain; none without a chain.
     pub(crate) chain: Option<String>,
     pub(crate) result: Result<MutatedPod, RejectedPod>,
@@ -41,7 +39,7 @@ pub(crate) struct Seen {
 /// A pod that passes the serving chain now.
 pub(super) struct Look {
     before: Value,
-    request: Request,
+    request: PodRequest,
     place: OwnedPermit<Seen>,
     memory: OwnedSemaphorePermit,
     witness: Arc<Witness>,
@@ -80,10 +78,11 @@ impl Witness {
         };
         Some(Box::new(Look {
             before: pod.clone(),
-            request: Request {
+            request: PodRequest {
                 // Nobody waits for the comparison.
                 deadline: None,
-                ..to_chain(request.clone())
+                wants_patch: false,
+                ..request.clone()
             },
             place,
             memory,
@@ -159,11 +158,11 @@ fn weight_of_request(request: &PodRequest) -> usize {
 
 /// About how many bytes a result takes.
 fn weight_of(result: &Result<MutatedPod, RejectedPod>) -> usize {
-    let (pod, runs) = match result {
-        Ok(mutated) => (weight(&mutated.pod), &mutated.runs),
-        Err(rejected) => (rejected.rejection.message().len(), &rejected.runs),
+    let pod = match result {
+        Ok(mutated) => weight(&mutated.pod),
+        Err(rejected) => rejected.rejection.message().len(),
     };
-    let texts = runs.iter().flat_map(|run| {
+    let texts = runs(result).iter().flat_map(|run| {
         let paths = run.writes.iter().map(|write| write.path.len());
         paths.chain(run.notes.iter().map(|note| note.text.len()))
     });

@@ -12,7 +12,8 @@ mod trial;
 
 use std::path::Path;
 
-use podloom_mutators::{Chain, RejectionCause};
+use podloom_mutation::PluginOutcome;
+use podloom_mutators::Chain;
 
 use self::bench::{Bench, Rights};
 use self::cases::Case;
@@ -178,15 +179,17 @@ fn try_file(
                 texts.push(golden::text_of(&trial.pod, &subject.pod)?);
                 TrialOutcome::Ran(Box::new(trial))
             }
-            Err(RejectionCause::Denied { reason, .. }) if golden.is_some() => {
-                texts.push(golden::text_of_denial(&reason));
-                TrialOutcome::Denied(reason)
-            }
-            Err(cause) => {
-                let diagnostic = document.diagnostic(&[], cause.to_string());
-                tried.errors.push(diagnostic);
-                TrialOutcome::Failed
-            }
+            Err(rejected) => match rejected.runs.last().map(|run| &run.outcome) {
+                Some(PluginOutcome::Denied(reason)) if golden.is_some() => {
+                    texts.push(golden::text_of_denial(reason));
+                    TrialOutcome::Denied(reason.clone())
+                }
+                _ => {
+                    let diagnostic = document.diagnostic(&[], rejected.to_string());
+                    tried.errors.push(diagnostic);
+                    TrialOutcome::Failed
+                }
+            },
         };
         tried.pods.push(TriedPod {
             title: document.title(),

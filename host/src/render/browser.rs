@@ -4,14 +4,14 @@ use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use podloom_api::{BrowserConfigObject, BrowserObject, SelenosisApi, names};
-use podloom_controllers::PodRequest;
 use podloom_controllers::render::{
     ConfigRef, Missing, RenderError, ResolveError, accept, browser_labels, render_pod, resolve,
 };
 use podloom_controllers::validate::{self, Finding};
+use podloom_mutation::{NamespaceMetadata, PodRequest};
 
 use super::Setting;
-use super::namespaces::{Metadata, Namespaces};
+use super::namespaces::Namespaces;
 use super::outcome::{ObjectError, Pass, Rendered};
 use super::pod::{Subject, mutate};
 use super::typed::{diagnostic, typed};
@@ -197,7 +197,7 @@ pub(crate) fn subject_of(
     api: SelenosisApi,
     browser: &BrowserObject,
     configs: &[ConfigRef<'_>],
-    about: Metadata,
+    about: NamespaceMetadata,
 ) -> Result<Subject, Unmade> {
     let resolved = resolve(configs, &browser.spec).map_err(Unmade::Unresolved)?;
     let pod = render_pod(api, &browser.metadata, &browser.spec, &resolved);
@@ -216,10 +216,9 @@ pub(crate) fn subject_of(
         namespace: metadata.namespace.clone().unwrap_or_default(),
         labels,
         annotations: metadata.annotations.clone().unwrap_or_default(),
-        namespace_labels: about.labels,
-        namespace_annotations: about.annotations,
         ..PodRequest::default()
     };
+    let request = request.of_namespace(Some(about));
     Ok(Subject { pod, request })
 }
 

@@ -3,23 +3,14 @@
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
+use podloom_mutation::NamespaceMetadata;
 use serde_json::Value;
 
 use crate::manifest::{self, Document, DocumentKind};
 
-/// The label that the API server sets on every namespace.
-const NAME_LABEL: &str = "kubernetes.io/metadata.name";
-
 /// Labels and annotations of the namespaces among the documents.
 #[derive(Default)]
-pub(crate) struct Namespaces(BTreeMap<String, Metadata>);
-
-/// The labels and annotations of one namespace.
-#[derive(Clone, Default)]
-pub(crate) struct Metadata {
-    pub(crate) labels: BTreeMap<String, String>,
-    pub(crate) annotations: BTreeMap<String, String>,
-}
+pub(crate) struct Namespaces(BTreeMap<String, NamespaceMetadata>);
 
 impl Namespaces {
     pub(crate) fn of<D: Borrow<Document>>(documents: &[D]) -> Self {
@@ -28,7 +19,7 @@ impl Namespaces {
             .map(Borrow::borrow)
             .filter(|document: &&Document| manifest::kind(document) == DocumentKind::Namespace)
             .map(|document| {
-                let metadata = Metadata {
+                let metadata = NamespaceMetadata {
                     labels: texts(document.value.pointer("/metadata/labels")),
                     annotations: texts(document.value.pointer("/metadata/annotations")),
                 };
@@ -38,7 +29,7 @@ impl Namespaces {
     }
 
     /// Adds what a cluster says of a namespace.
-    pub(crate) fn insert(&mut self, name: String, metadata: Metadata) {
+    pub(crate) fn insert(&mut self, name: String, metadata: NamespaceMetadata) {
         self.0.insert(name, metadata);
     }
 
@@ -47,12 +38,8 @@ impl Namespaces {
     }
 
     /// A namespace that is not among the documents still has the label with its name, as in a cluster.
-    pub(crate) fn get(&self, name: &str) -> Metadata {
-        let mut metadata = self.0.get(name).cloned().unwrap_or_default();
-        metadata
-            .labels
-            .insert(NAME_LABEL.to_owned(), name.to_owned());
-        metadata
+    pub(crate) fn get(&self, name: &str) -> NamespaceMetadata {
+        self.0.get(name).cloned().unwrap_or_default().named(name)
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use podloom_controllers::{Severity, remarks_of};
+use podloom_mutation::Severity;
+use podloom_mutation::remarks_of;
 
 use super::{Settled, title};
 use crate::error::Diagnostic;

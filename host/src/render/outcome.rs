@@ -1,6 +1,6 @@
 //! What became of an object.
 
-use podloom_controllers::PluginRun;
+use podloom_mutation::PluginRun;
 use serde_json::Value;
 
 use crate::error::Diagnostic;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use podloom_controllers::{MutatedPod, PluginOutcome, PluginRun, PodRequest};
+use podloom_mutation::{MutatedPod, PluginRun, PodRequest};
 use serde_json::{Value, json};
 
 use super::Setting;
@@ -43,7 +43,6 @@ pub(crate) fn subject_of(
         Some(template) => pod_of(object, template),
     };
     drop_nulls(&mut pod);
-    let about = namespaces.get(namespace);
     let labels = texts(pod.pointer("/metadata/labels"));
     let selector = match template {
         Some(template) => Arc::clone(&template.selector),
@@ -60,16 +59,10 @@ pub(crate) fn subject_of(
         namespace: namespace.to_owned(),
         labels,
         annotations: texts(pod.pointer("/metadata/annotations")),
-        namespace_labels: about.labels,
-        namespace_annotations: about.annotations,
-        is_namespace_unread: false,
         selector,
-        is_selector_unread: false,
-        dry_run: false,
-        deadline: None,
-        peer: None,
-        wants_patch: false,
+        ..PodRequest::default()
     };
+    let request = request.of_namespace(Some(namespaces.get(namespace)));
     Subject { pod, request }
 }
 
@@ -170,7 +163,7 @@ pub(super) fn mutate(
             pod, chain, runs, ..
         }) => Ok((pod, chain.map(|_| runs))),
         Err(rejected) => {
-            let diagnostics = vec![document.diagnostic(&[], reason(&rejected))];
+            let diagnostics = vec![document.diagnostic(&[], rejected.to_string())];
             let ran = Some(rejected.runs).filter(|runs| !runs.is_empty());
             let passes = ran.map(Pass::of_pod);
             Err(ObjectError::Invalid {
@@ -178,19 +171,6 @@ pub(super) fn mutate(
                 passes: passes.into_iter().collect(),
             })
         }
-    }
-}
-
-/// Which plugin rejected the pod, and why.
-fn reason(rejected: &podloom_controllers::RejectedPod) -> String {
-    match rejected.runs.last().map(|run| (&run.plugin, &run.outcome)) {
-        Some((plugin, PluginOutcome::Denied(reason))) => {
-            format!("plugin {plugin} denies the pod: {reason}")
-        }
-        Some((plugin, PluginOutcome::Failed(failure))) => {
-            format!("plugin {plugin} failed: {failure}")
-        }
-        _ => rejected.rejection.message().to_owned(),
     }
 }
 

@@ -7,7 +7,7 @@ use podloom_api::{PortalExposeObject, TunnelClassObject, names};
 use podloom_controllers::portal::Candidate;
 use podloom_controllers::portal::offline::{self, OfflineTunnel};
 use podloom_controllers::portal::validate::{Around, tunnel_class};
-use podloom_controllers::{Finding, PodRequest, Subject, TunnelSettings};
+use podloom_controllers::{Finding, Subject, TunnelSettings};
 use serde::de::DeserializeOwned;
 
 use super::outcome::{ObjectError, Pass, Rendered};
@@ -91,11 +91,7 @@ impl Tunnels {
         let about = setting
             .namespaces
             .get(document.namespace(setting.default_namespace));
-        let request = PodRequest {
-            namespace_labels: about.labels,
-            namespace_annotations: about.annotations,
-            ..tunnel.request()
-        };
+        let request = tunnel.request().of_namespace(Some(about));
         let (pod, runs) = mutate(document, tunnel.pod(), request, setting)?;
         let passes: Vec<Pass> = runs.map(Pass::of_pod).into_iter().collect();
         match tunnel.with_pod(pod) {

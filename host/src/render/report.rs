@@ -1,6 +1,6 @@
 //! `--explain -o json`: what each plugin did, and all warnings and errors, for programs.
 
-use podloom_controllers::{PluginOutcome, PluginRun, Write};
+use podloom_mutation::{PluginOutcome, PluginRun, Write};
 use serde_json::{Map, Value, json};
 
 use super::{Problems, Settled};
@@ -39,12 +39,13 @@ fn plugin(run: &PluginRun) -> Value {
     let (outcome, message) = match &run.outcome {
         PluginOutcome::Mutated => ("Mutated", None),
         PluginOutcome::Unchanged => ("Unchanged", None),
-        PluginOutcome::Skipped(field) => {
-            ("Skipped", Some(format!("match.{field} excludes this pod")))
-        }
-        PluginOutcome::Ignored(failure) => ("Ignored", Some(failure.clone())),
+        PluginOutcome::Skipped(field) => (
+            "Skipped",
+            Some(format!("match.{} excludes this pod", field.as_str())),
+        ),
+        PluginOutcome::Ignored(failure) => ("Ignored", Some(failure.to_string())),
         PluginOutcome::Denied(reason) => ("Denied", Some(reason.clone())),
-        PluginOutcome::Failed(failure) => ("Failed", Some(failure.clone())),
+        PluginOutcome::Failed(failure) => ("Failed", Some(failure.to_string())),
     };
     object([
         ("name", Some(json!(run.plugin))),
@@ -63,11 +64,10 @@ fn plugin(run: &PluginRun) -> Value {
 
 /// A write. `old` is missing if the path was absent, `new` if it was removed, and both if values may not be shown.
 fn write(write: &Write) -> Value {
-    let change = write.change.as_ref();
-    let new = change.and_then(|change| change.new.as_deref());
+    let new = write.new.as_deref();
     object([
         ("path", Some(json!(write.path))),
-        ("old", change.and_then(|change| change.old.clone())),
+        ("old", write.old.clone()),
         (
             "new",
             // The host accepts only JSON, so this does not fail.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use podloom_control_loop::LoopMetrics;
 use podloom_controllers::outbound::{Pem, Roots, Tls};
-use podloom_controllers::{ChainPolicy, Observation, PodMutator, PortalSetup, RelaySettings};
+use podloom_controllers::{ChainPolicy, Observation, PortalSetup, RelaySettings};
+use podloom_mutation::PodMutator;
 
 use crate::cli::{ChainPolicyArgument, ObservationArgument, PortalArguments};
 

@@ -10,7 +10,8 @@ use futures::FutureExt;
 use futures::future::{self, BoxFuture};
 use podloom_control_loop::LoopMetrics;
 use podloom_controllers::duties::Object;
-use podloom_controllers::{AdmissionCaches, CleanerValidator, PodMutator};
+use podloom_controllers::{AdmissionCaches, CleanerValidator};
+use podloom_mutation::PodMutator;
 use podloom_turns::{Limits, Lines};
 use podloom_webhook::{
     CertificateMetrics, CertificateSlot, ClusterNamespaces, Hosts, Namespaces, ObjectWebhook,

@@ -11,7 +11,7 @@ use podloom_controllers::duties::{Chain, Duty, GivenNames, Row};
 use podloom_controllers::{
     BlockingThreads, BrowserSetup, Clock, ControllerMetrics, DutySetup, Setup, Timeouts,
 };
-use podloom_mutators::PluginMetrics;
+use podloom_mutators::{PluginMetrics, Values};
 use podloom_webhook::PeerTurns;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
@@ -35,7 +35,7 @@ use super::state::{DutyState, OperatorState};
 use super::webhook::{self, Certificates, WebhookTask};
 use crate::cli::{ElectionArguments, RunArguments};
 use crate::client::{self, Requests};
-use crate::mutator::{ChainMutator, InTurns, NoChainPolicy, Values};
+use crate::mutator::{ChainMutator, InTurns, NoChainPolicy};
 use crate::traces::Exporter;
 
 /// All parts of the operator.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use futures::future::BoxFuture;
 use podloom_api::names;
-use podloom_controllers::{
+use podloom_mutation::{
     MutatedPod, NamespaceMetadata, PodMutator, PodRejection, PodRequest, RejectedPod, remarks,
 };
 use podloom_turns::{Cause, Lines};

@@ -9,7 +9,8 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
 use kube::core::PartialObjectMeta;
 use kube::{Api, Client};
-use podloom_controllers::{AdmissionCaches, NamespaceMetadata};
+use podloom_controllers::{AdmissionCaches, about_namespace};
+use podloom_mutation::NamespaceMetadata;
 use podloom_turns::lock;
 use tokio::time::timeout_at;
 
@@ -68,7 +69,7 @@ impl ClusterNamespaces {
         match timeout_at(patience(deadline), self.api.list_metadata(&one)).await {
             Ok(Ok(found)) => Some(found.items.into_iter().next().map_or_else(
                 || NamespaceMetadata::nothing_but(name),
-                |namespace: PartialObjectMeta<Namespace>| namespace.metadata.into(),
+                |namespace: PartialObjectMeta<Namespace>| about_namespace(namespace.metadata),
             )),
             Ok(Err(kube::Error::Api(status))) if status.is_forbidden() => {
                 let pause = Some(Instant::now() + PAUSE);

@@ -13,8 +13,9 @@ use std::time::Instant;
 use futures::future::BoxFuture;
 use kube::core::ObjectMeta;
 use podloom_controllers::{
-    AdmissionCaches, BlockingThreads, CleanerValidator, Finding, Findings, PodMutator, Subject,
+    AdmissionCaches, BlockingThreads, CleanerValidator, Finding, Findings, Subject,
 };
+use podloom_mutation::PodMutator;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout_at;

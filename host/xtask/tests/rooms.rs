@@ -26,6 +26,7 @@ const HELM: &str = "podloom-helm";
 const IM: &str = "podloom-im";
 const IMAGE: &str = "podloom-image";
 const METRICS: &str = "podloom-metrics";
+const MUTATION: &str = "podloom-mutation";
 const MUTATORS: &str = "podloom-mutators";
 const POD_PATH: &str = "podloom-pod-path";
 const SBOM: &str = "podloom-sbom";
@@ -84,11 +85,17 @@ const ROOMS: [Room; 23] = [
         never: &["tokio", "kube", "k8s-openapi", "wasmtime"],
     },
     Room {
+        name: MUTATION,
+        may_use: &[POD_PATH, SYNTAX],
+        never: &["tokio", "kube", "k8s-openapi", "wasmtime"],
+    },
+    Room {
         name: MUTATORS,
         may_use: &[
             CONFIG_SCHEMA,
             CONTROL_LOOP,
             METRICS,
+            MUTATION,
             POD_PATH,
             SYNTAX,
             TURNS,
@@ -114,7 +121,17 @@ const ROOMS: [Room; 23] = [
     },
     Room {
         name: CONTROLLERS,
-        may_use: &[API, CEL, CONTROL_LOOP, HELM, METRICS, SYNTAX, TURNS],
+        may_use: &[
+            API,
+            CEL,
+            CONTROL_LOOP,
+            HELM,
+            METRICS,
+            MUTATION,
+            POD_PATH,
+            SYNTAX,
+            TURNS,
+        ],
         never: &["wasmtime", "axum"],
     },
     Room {
@@ -126,6 +143,8 @@ const ROOMS: [Room; 23] = [
             CONTROLLERS,
             HELM,
             METRICS,
+            MUTATION,
+            POD_PATH,
             SYNTAX,
             TURNS,
         ],
@@ -142,6 +161,7 @@ const ROOMS: [Room; 23] = [
             HELM,
             IMAGE,
             METRICS,
+            MUTATION,
             MUTATORS,
             POD_PATH,
             SBOM,

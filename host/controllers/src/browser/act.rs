@@ -7,6 +7,7 @@ use kube::Resource;
 use kube::core::Status;
 use kube::core::response::reason::ALREADY_EXISTS;
 use podloom_api::{BrowserObject, BrowserStatus, SelenosisKind, names};
+use podloom_mutation::{PodRejection, PodRequest, remarks};
 
 use super::action::{Action, ActionOutcome, Confirmation, PodDeletion};
 use super::confirm::patience;
@@ -22,7 +23,6 @@ use crate::engine::plan::later;
 use crate::engine::read::{read_all, read_object};
 use crate::engine::readable::Answered;
 use crate::engine::write::{Deletion, MetadataPatch};
-use crate::mutator::{PodRejection, PodRequest, remarks};
 
 const CREATE_POD: Attempt = Attempt::new("CreatePod", "create pod");
 const DELETE_POD: Attempt = Attempt::new("DeletePod", "delete pod");

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use podloom_api::{BrowserConfigObject, BrowserObject, BrowserStatus};
+use podloom_mutation::PodRejection;
 use serde::Serialize;
 
 use super::cause::Cause;
 use super::pod::SeenPod;
 use crate::engine::readable::Readable;
 use crate::engine::write::MetadataPatch;
-use crate::mutator::PodRejection;
 
 /// One action for a Browser.
 #[derive(Clone, Debug, PartialEq, Serialize)]

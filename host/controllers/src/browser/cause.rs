@@ -7,10 +7,10 @@ use std::fmt::{self, Display};
 use std::time::Duration;
 
 use podloom_api::{Phase, names};
+use podloom_mutation::PodRejection;
 
 use super::render::{RenderError, ResolveError};
 use crate::engine::events::Notice;
-use crate::mutator::PodRejection;
 
 /// Why a session ended, or has no pod for now.
 #[derive(Clone, Debug, PartialEq, Eq)]

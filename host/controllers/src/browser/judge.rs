@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use podloom_api::Phase;
+use podloom_mutation::PodRejection;
 
 use super::cause::Cause;
 use super::failure;
@@ -13,7 +14,6 @@ use super::render::{ConfigRef, ResolveError, render_pod, resolve};
 use super::timeouts::Timeouts;
 use super::world::{World, instant};
 use crate::engine::plan::later;
-use crate::mutator::PodRejection;
 use crate::traces::TRACES;
 
 /// For how long at least creating a pod is tried, from when this process first sees the Browser.

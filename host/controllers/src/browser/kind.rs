@@ -7,6 +7,7 @@ use kube::ResourceExt;
 use kube::core::{ApiResource, ObjectMeta};
 use kube::runtime::reflector::Store;
 use podloom_api::{BrowserConfigObject, BrowserObject, SelenosisApi, names};
+use podloom_mutation::PodMutator;
 use tracing::Instrument;
 
 use super::action::{Action, ActionOutcome};
@@ -23,7 +24,6 @@ use crate::engine::kind::{Context, Done, Kind, Remains, Source, Traits};
 use crate::engine::namespaces::Namespaces;
 use crate::engine::plan::Plan;
 use crate::engine::readable::Readable;
-use crate::mutator::PodMutator;
 use crate::traces::TRACES;
 
 /// How many versions a plan may search without a thread of its own: it takes a millisecond or two.

@@ -14,6 +14,7 @@ use kube::core::ApiResource;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher;
 use podloom_api::{BrowserObject, Phase, SelenosisApi, SelenosisKind, names};
+use podloom_mutation::PodMutator;
 
 use self::changes::Affected;
 use super::config::BrowserConfigKind;
@@ -27,7 +28,6 @@ use crate::engine::namespaces::{self, Namespaces};
 use crate::engine::readable::Readable;
 use crate::engine::scope::WatchScope;
 use crate::engine::wiring::{self, Other, Wiring};
-use crate::mutator::PodMutator;
 
 /// Browsers in a cache. One that cannot be read hides no other.
 type Browsers = Readable<BrowserObject>;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use podloom_api::{BrowserConfigObject, BrowserObject, BrowserStatus, Phase, SelenosisApi, names};
+use podloom_mutation::PodRejection;
 
 use super::action::PodDeletion;
 use super::cause::Disruption;
 use super::pod::SeenPod;
 use crate::engine::readable::Readable;
-use crate::mutator::PodRejection;
 
 /// A Browser, and what there is around it.
 #[derive(Clone)]

@@ -11,6 +11,7 @@ use std::time::Duration;
 use futures::{FutureExt, future};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
+use podloom_mutation::Severity;
 use prometheus_client::registry::Registry;
 use serde::Serialize;
 use tokio::sync::mpsc;
@@ -42,15 +43,6 @@ pub struct Notice {
     pub reason: &'static str,
     /// A sentence for people, without secrets.
     pub note: String,
-}
-
-/// Whether somebody should look: the type of the Event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Severity {
-    /// All is well.
-    Normal,
-    /// Somebody should look.
-    Warning,
 }
 
 impl Notice {

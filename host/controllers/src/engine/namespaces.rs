@@ -3,7 +3,6 @@
 //! What is not known is never "no labels": a plugin that selects pods by a label would be skipped. What was known stays in use while
 //! namespaces may not be read.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
@@ -12,25 +11,14 @@ use kube::api::ListParams;
 use kube::core::{ObjectMeta, PartialObjectMeta};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Api, Client};
+use podloom_mutation::NamespaceMetadata;
 
 pub use super::kind::UnreadNamespaces;
 use super::metrics::EngineMetrics;
 use super::optional::{Listener, Optional, OptionalCache, WhenRefused, watch_optional};
 use super::scope::WatchScope;
 
-/// The label that the API server sets on every namespace.
-const NAME_LABEL: &str = "kubernetes.io/metadata.name";
-
 type NamespaceMeta = PartialObjectMeta<Namespace>;
-
-/// The labels and annotations of a namespace.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NamespaceMetadata {
-    /// Its labels.
-    pub labels: BTreeMap<String, String>,
-    /// Its annotations.
-    pub annotations: BTreeMap<String, String>,
-}
 
 /// The namespaces of the cluster. Cheap to clone; all clones share them.
 #[derive(Clone)]
@@ -39,23 +27,11 @@ pub struct Namespaces {
     unread: UnreadNamespaces,
 }
 
-impl NamespaceMetadata {
-    /// Returns what every namespace has.
-    #[must_use]
-    pub fn nothing_but(name: &str) -> Self {
-        Self {
-            labels: [(NAME_LABEL.to_owned(), name.to_owned())].into(),
-            ..Self::default()
-        }
-    }
-}
-
-impl From<ObjectMeta> for NamespaceMetadata {
-    fn from(metadata: ObjectMeta) -> Self {
-        Self {
-            labels: metadata.labels.unwrap_or_default(),
-            annotations: metadata.annotations.unwrap_or_default(),
-        }
+/// Returns what a namespace says of itself.
+pub fn about(metadata: ObjectMeta) -> NamespaceMetadata {
+    NamespaceMetadata {
+        labels: metadata.labels.unwrap_or_default(),
+        annotations: metadata.annotations.unwrap_or_default(),
     }
 }
 
@@ -90,7 +66,7 @@ impl Namespaces {
     /// Returns what a namespace says of itself; none if that is not known.
     pub fn get(&self, name: &str) -> Option<NamespaceMetadata> {
         match self.meta(name) {
-            Some(found) => Some(found.metadata.clone().into()),
+            Some(found) => Some(about(found.metadata.clone())),
             None if self.were_never_readable() && self.unread == UnreadNamespaces::Allowed => {
                 Some(NamespaceMetadata::nothing_but(name))
             }

@@ -10,6 +10,7 @@ use kube::core::{ApiResource, ObjectMeta, PartialObjectMeta};
 use kube::runtime::reflector::Store;
 use podloom_api::names::portal;
 use podloom_api::{AppliedTunnel, PortalExposeObject, TunnelClassObject};
+use podloom_mutation::PodMutator;
 
 use super::action::{Action, ActionOutcome, Apply, Why};
 use super::memory::Memory;
@@ -27,7 +28,6 @@ use crate::engine::namespaces::Namespaces;
 use crate::engine::optional::OptionalCache;
 use crate::engine::plan::Plan;
 use crate::engine::readable::Readable;
-use crate::mutator::PodMutator;
 
 /// A Secret in a cache, without its values.
 pub(super) type SecretMeta = PartialObjectMeta<Secret>;

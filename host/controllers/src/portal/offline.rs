@@ -4,6 +4,7 @@
 //! compares.
 
 use podloom_api::PortalExposeObject;
+use podloom_mutation::PodRequest;
 use serde_json::Value;
 
 use super::check::check;
@@ -13,7 +14,6 @@ use super::render::{Inputs, ResultProblem, Tunnel, put_back, tunnel};
 use super::settings::TunnelSettings;
 use super::validate::{Around, portal_expose};
 use crate::finding::{FieldPath, Finding, Subject};
-use crate::mutator::PodRequest;
 
 /// The tunnel of a PortalExpose in a file.
 pub struct OfflineTunnel {

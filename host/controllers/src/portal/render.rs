@@ -17,13 +17,13 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::core::ObjectMeta;
 use podloom_api::names::portal::{CONTAINER, annotation};
 use podloom_api::{PortalExpose, PortalExposeObject, TunnelRollout, names};
+use podloom_mutation::{MutatedPod, PodRequest};
 use serde_json::{Map, Value, json};
 
 use super::check::Target;
 use super::class::Class;
 use super::settings::TunnelSettings;
 use super::{digest, naming};
-use crate::mutator::{MutatedPod, PodRequest};
 
 /// How many ReplicaSets of earlier templates stay, to go back to.
 const REVISIONS: i32 = 3;

@@ -20,6 +20,7 @@ use kube::runtime::watcher::Event;
 use kube::{Api, Resource, ResourceExt};
 use podloom_api::names::portal::label;
 use podloom_api::{PortalExpose, TunnelClassObject};
+use podloom_mutation::PodMutator;
 
 use self::exposes::{Exposes, Scope, Traces};
 use super::class_kind::ClassKind;
@@ -42,7 +43,6 @@ use crate::engine::scope::WatchScope;
 use crate::engine::wakes::Wakes;
 use crate::engine::watch::{watch_config, watch_events};
 use crate::engine::wiring::{self, Other, Wiring};
-use crate::mutator::PodMutator;
 
 /// What the controllers of PortalExposes and TunnelClasses run with.
 #[derive(Clone)]

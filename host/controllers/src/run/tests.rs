@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 use kube::Client;
 use podloom_api::SelenosisApi;
 use podloom_control_loop::NoRecorder;
+use podloom_mutation::{MutatedPod, PodMutator, PodRequest, RejectedPod};
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tokio::time::timeout;
@@ -24,7 +25,6 @@ use crate::engine::namespaces::UnreadNamespaces;
 use crate::engine::readiness::Readiness;
 use crate::infrastructure::InfrastructureSetup;
 use crate::metrics::ControllerMetrics;
-use crate::mutator::{MutatedPod, PodMutator, PodRequest, RejectedPod};
 use crate::outbound::{Roots, Tls};
 use crate::portal::{ChainPolicy, Observation, PortalSetup, RelaySettings, TunnelSettings};
 

@@ -12,7 +12,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use podloom_mutators::{Bundle, Chain, Engine, EngineOptions, Request, inspect};
+use podloom_mutation::PodRequest;
+use podloom_mutators::{Bundle, Chain, Engine, EngineOptions, inspect};
 use serde_json::Value;
 
 #[global_allocator]
@@ -25,13 +26,13 @@ fn pod() -> Value {
     serde_json::from_str(include_str!("../pod.json")).expect("the file is JSON")
 }
 
-fn request() -> Request {
-    Request {
-        kind: "Browser".to_owned(),
+fn request() -> PodRequest {
+    PodRequest {
+        kind: "Browser",
         name: "chrome-143-7f3d1c2e".to_owned(),
         namespace: "team-web".to_owned(),
         namespace_labels: [("team".to_owned(), "web".to_owned())].into(),
-        ..Request::default()
+        ..PodRequest::default()
     }
 }
 

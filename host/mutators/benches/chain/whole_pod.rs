@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use podloom_mutators::Request;
+use podloom_mutation::PodRequest;
 use serde_json::Value;
 use wasmtime::component::{Component, HasSelf, Linker};
 use wasmtime::{
@@ -26,12 +26,12 @@ pub(crate) struct Mutator {
     engine: Engine,
     instance: JsonMutatorPre<Guest>,
     config: String,
-    request: Request,
+    request: PodRequest,
 }
 
 struct Guest {
     config: String,
-    request: Request,
+    request: PodRequest,
     limits: StoreLimits,
 }
 
@@ -50,7 +50,7 @@ impl JsonMutatorImports for Guest {
 }
 
 impl Mutator {
-    pub(crate) fn load(config: &str, request: Request) -> Self {
+    pub(crate) fn load(config: &str, request: PodRequest) -> Self {
         let engine = Engine::new(&settings()).expect("this machine runs WebAssembly");
         let mut linker = Linker::new(&engine);
         JsonMutator::add_to_linker::<_, HasSelf<Guest>>(&mut linker, |guest| guest)

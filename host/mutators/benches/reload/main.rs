@@ -18,7 +18,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use podloom_control_loop::NoRecorder;
-use podloom_mutators::{Engine, EngineOptions, Loader, Request, Slot, WatchMode};
+use podloom_mutation::PodRequest;
+use podloom_mutators::{Engine, EngineOptions, Loader, Slot, WatchMode};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -225,11 +226,11 @@ fn holding() -> (f64, usize) {
 /// Mutates pods without a pause; a call fails if it is refused, or if the pod did not go through one chain from start to end.
 fn mutate(slot: &Slot, ends: &AtomicBool, pods: &AtomicU64) -> Latencies {
     let pod: Value = serde_json::from_str(include_str!("../pod.json")).expect("the file is JSON");
-    let request = Arc::new(Request {
-        kind: "Browser".to_owned(),
+    let request = Arc::new(PodRequest {
+        kind: "Browser",
         name: "chrome-143-7f3d1c2e".to_owned(),
         namespace: "team-web".to_owned(),
-        ..Request::default()
+        ..PodRequest::default()
     });
     let mut latencies = Latencies::new();
     while !ends.load(Ordering::Relaxed) {

@@ -5,7 +5,8 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use flate2::read::GzDecoder;
-use podloom_mutators::{Chain, Mutation};
+use podloom_mutation::MutatedPod;
+use podloom_mutators::Chain;
 use serde_json::Value;
 
 use crate::volume::Files;
@@ -84,7 +85,7 @@ fn section(version: u32) -> Vec<u8> {
 }
 
 /// Whether the stamp of a pod names this chain and each of its plugins that ran.
-pub(crate) fn went_through(mutation: &Mutation, chain: &Chain) -> bool {
+pub(crate) fn went_through(mutation: &MutatedPod, chain: &Chain) -> bool {
     let annotation = |key: &str| {
         let annotations = mutation.pod.get("metadata")?.get("annotations")?;
         annotations.get(key)?.as_str()

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use podloom_mutation::{MutatedPod, PodRequest, RejectedPod};
 use serde_json::Value;
 
-use super::{Chain, Mutation, Rejected};
+use super::{Chain, Values};
 use crate::plugin::{PluginError, grant};
-use crate::request::{Request, RunMode};
+use crate::request::RunMode;
 
 /// What a plugin may do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,16 +19,16 @@ pub struct PluginGrants {
 }
 
 impl Chain {
-    /// As [`Self::mutate`], and records in each [`PluginRun`](crate::PluginRun) what the plugin read and wrote. Slower.
+    /// As [`Self::mutate`], and records in each [`PluginRun`](podloom_mutation::PluginRun) what the plugin read and wrote. Slower.
     ///
     /// # Errors
     /// If a plugin denies the pod, or fails under the policy Fail.
     pub fn mutate_recorded(
         &self,
         pod: Value,
-        request: impl Into<Arc<Request>>,
-    ) -> Result<Mutation, Rejected> {
-        let mut pass = self.admit(RunMode::Serve, pod, request.into())?;
+        request: impl Into<Arc<PodRequest>>,
+    ) -> Result<MutatedPod, RejectedPod> {
+        let mut pass = self.admit(RunMode::Serve, pod, request.into(), Values::Shown)?;
         pass.passing.records = true;
         self.finish(pass)
     }

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use podloom_mutation::CallFailure;
+
 use super::{Chain, ChainError, digest};
 use crate::bundle::Bundle;
 use crate::engine::Engine;
 use crate::manifest::{Lines, PluginEntry};
 use crate::plugin::{Plugin, PluginCode, PluginError};
-use crate::sandbox::CallFailure;
 use crate::until::Until;
 
 impl Chain {

@@ -3,13 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
+use podloom_mutation::{MutatedPod, PluginRun, PodRejection, PodRequest, RejectedPod};
 use podloom_pod_path::Trace;
 use serde_json::Value;
 
-use super::{Mutation, Rejected, RejectionCause};
 use crate::limits::CONTAINERS;
-use crate::request::{Request, RunMode};
-use crate::run::PluginRun;
+use crate::request::RunMode;
 use crate::stamp::MutationEntry;
 use crate::until::Until;
 
@@ -42,7 +41,8 @@ impl Passing {
 pub struct Pass {
     pub(super) passing: Passing,
     pub(super) mode: RunMode,
-    pub(super) request: Arc<Request>,
+    pub(super) request: Arc<PodRequest>,
+    pub(super) values: Values,
     /// The stamp of an earlier pass.
     pub(super) before: Vec<MutationEntry>,
     /// One for each plugin that the pod has passed.
@@ -58,25 +58,47 @@ impl fmt::Debug for Pass {
     }
 }
 
+/// Whether the result has the old and new values of each write. They may be secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// No. Only the pod and the patch contain the new values.
+    Hidden,
+    /// Yes, for a diff.
+    Shown,
+}
+
 /// How far a pod has come.
 #[derive(Debug)]
 pub enum Progress {
     /// It has passed the chain, or was rejected.
-    Ended(Result<Mutation, Rejected>),
+    Ended(Result<MutatedPod, RejectedPod>),
     /// A plugin was interrupted. It left no trace in the pod, which can go on with that plugin.
     Paused(Pass),
 }
 
 /// Refuses a pod before any work is done for it that grows with its containers.
-pub(super) fn check_containers(pod: &Value) -> Result<(), Rejected> {
+pub(super) fn check_containers(pod: &Value) -> Result<(), RejectedPod> {
     let lists = ["initContainers", "containers", "ephemeralContainers"];
     let list = |list: &str| pod.get("spec")?.get(list)?.as_array();
     let count = lists.into_iter().filter_map(list).map(Vec::len).sum();
     match count {
         0..=CONTAINERS => Ok(()),
-        count => Err(Rejected {
-            cause: RejectionCause::TooManyContainers(count),
-            runs: Vec::new(),
-        }),
+        count => {
+            let reason = format!(
+                "the pod has {count} containers; at most {CONTAINERS} pass the plugin chain"
+            );
+            Err(PodRejection::Denied(reason).into())
+        }
+    }
+}
+
+/// Removes the values of all writes. What is not there cannot be shown.
+pub(super) fn hide_values(result: &mut Result<MutatedPod, RejectedPod>) {
+    let runs = match result {
+        Ok(mutated) => &mut mutated.runs,
+        Err(rejected) => &mut rejected.runs,
+    };
+    for write in runs.iter_mut().flat_map(|run| &mut run.writes) {
+        (write.old, write.new) = (None, None);
     }
 }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use podloom_mutation::{show_bytes, show_duration};
 use podloom_syntax::names;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::limits::{
-    DEFAULT_MEMORY, DEFAULT_TIMEOUT, MAX_MEMORY, MAX_TIMEOUT, MIN_MEMORY, MIN_TIMEOUT, show_bytes,
-    show_duration,
+    DEFAULT_MEMORY, DEFAULT_TIMEOUT, MAX_MEMORY, MAX_TIMEOUT, MIN_MEMORY, MIN_TIMEOUT,
 };
 
 /// A DNS label.

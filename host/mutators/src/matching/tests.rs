@@ -1,7 +1,8 @@
 use std::collections::BTreeMap;
 
-use super::{Dimension, Match, glob_matches};
-use crate::request::Request;
+use podloom_mutation::{Dimension, PodRequest};
+
+use super::{Match, glob_matches};
 
 fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs
@@ -14,11 +15,11 @@ fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 #[track_caller]
 fn check(yaml: &str, expected: Option<Dimension>) {
     let matches: Match = serde_saphyr::from_str(yaml).expect("a match");
-    let request = Request {
-        kind: "Browser".to_owned(),
+    let request = PodRequest {
+        kind: "Browser",
         namespace: "team-a".to_owned(),
         namespace_labels: labels(&[("env", "prod")]),
-        ..Request::default()
+        ..PodRequest::default()
     };
     let pod = labels(&[("tier", "web")]);
     assert_eq!(

@@ -3,10 +3,11 @@
 use std::fmt;
 
 use podloom_config_schema::{Problem, check as check_schema};
+use podloom_mutation::CallFailure;
 use serde_json::Value;
 
 use crate::limits::CONFIG_COMPLAINTS;
-use crate::sandbox::{CallFailure, ConfigVerdict, Sandbox};
+use crate::sandbox::{ConfigVerdict, Sandbox};
 use crate::text::{list, one_line};
 
 /// What is wrong with a configuration. Each message continues a sentence that begins with the plugin.

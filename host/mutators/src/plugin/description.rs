@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use podloom_mutation::show_bytes;
 use podloom_pod_path::{Grants, UnknownField};
 use serde::de::IgnoredAny;
 
 use crate::bindings;
 use crate::limits::{
-    NEEDED_PATH_BYTES, NEEDED_PATHS, NEEDED_SEGMENTS, SCHEMA_BYTES, SUMMARY_BYTES, show_bytes,
+    NEEDED_PATH_BYTES, NEEDED_PATHS, NEEDED_SEGMENTS, SCHEMA_BYTES, SUMMARY_BYTES,
 };
 use crate::manifest::is_dns_label;
 use crate::text::{is_plain, one_line};

@@ -4,9 +4,10 @@
 
 use std::net::IpAddr;
 
+use podloom_mutation::PodRequest;
 use podloom_turns::{Cause, Lines};
 
-use super::{Request, RunMode};
+use super::RunMode;
 
 /// The longest names of Kubernetes. Strangers may send longer ones.
 const NAME_BYTES: usize = 253;
@@ -25,14 +26,14 @@ pub(crate) struct PodFields<'r> {
 }
 
 impl<'r> PodFields<'r> {
-    pub(crate) fn of(request: &'r Request, mode: RunMode) -> Self {
+    pub(crate) fn of(request: &'r PodRequest, mode: RunMode) -> Self {
         match mode {
             RunMode::Prove { sample, .. } => Self {
                 sample_pod: Some(sample),
                 ..Self::default()
             },
             RunMode::Serve => Self {
-                kind: filled(&request.kind),
+                kind: filled(request.kind),
                 namespace: filled(&request.namespace),
                 name: filled(&request.name),
                 sample_pod: None,

@@ -10,13 +10,14 @@ mod prepared;
 
 use std::sync::Arc;
 
+use podloom_mutation::CallFailure;
 use wasmtime::{
     Extern, Instance, InstancePre, Linker, Memory, ModuleExport, Store, WasmParams, WasmResults,
 };
 
 use self::abi::{GuestReader, Realloc, broken, unexpected_case};
 pub(super) use self::prepared::Prepared;
-use super::{CallFailure, Guest};
+use super::Guest;
 use crate::bindings::{Description, Rejection};
 use crate::contract;
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use podloom_mutation::{CallFailure, PodRequest, Severity};
 use podloom_pod_path::{AccessError, EditError, Transaction};
 
+use super::Guest;
 use super::usage::LogLine;
-use super::{CallFailure, Guest};
-use crate::note::Severity;
-use crate::request::{Request, pod_event};
+use crate::request::pod_event;
 
 /// The target of log lines that plugins write.
 const LOG_TARGET: &str = "podloom::plugin";
@@ -113,7 +113,7 @@ impl Guest {
     }
 
     /// Fails while the plugin prepares itself, since that is not for any pod.
-    pub(super) fn request(&self) -> Result<&Arc<Request>, CallFailure> {
+    pub(super) fn request(&self) -> Result<&Arc<PodRequest>, CallFailure> {
         self.request.as_ref().ok_or_else(|| {
             CallFailure::BrokeContract(
                 "there is no request while a plugin prepares itself".to_owned(),
@@ -122,7 +122,7 @@ impl Guest {
     }
 
     /// The request, to look up a label or an annotation of the namespace. Fails if they are not known: no answer is not "none".
-    pub(super) fn request_for_namespace(&self) -> Result<&Arc<Request>, CallFailure> {
+    pub(super) fn request_for_namespace(&self) -> Result<&Arc<PodRequest>, CallFailure> {
         let asked = &self.settings.asked_for_namespace;
         asked.store(true, Ordering::Relaxed);
         let request = self.request()?;

@@ -1,11 +1,10 @@
 //! Limits on what a guest uses of the host: memory, tables, instances, log lines and notes.
 
+use podloom_mutation::{CallFailure, Note, Severity};
 use wasmtime::ResourceLimiter;
 
-use super::CallFailure;
 use crate::engine::{CORE_INSTANCES, TABLE_ELEMENTS};
 use crate::limits::{LOG_LINE_BYTES, LOG_LINES, NOTE_BYTES, NOTES};
-use crate::note::{Note, Severity};
 use crate::text::one_line;
 
 /// Limits the memory of one call: all memories of the plugin together.

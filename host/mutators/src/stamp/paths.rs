@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::run::PluginRun;
+use podloom_mutation::PluginRun;
 
 use super::MutationEntry;
 

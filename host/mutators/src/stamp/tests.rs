@@ -1,11 +1,8 @@
-use std::time::Duration;
-
+use podloom_mutation::{CallFailure, Dimension, PluginOutcome, PluginRun};
 use podloom_pod_path::{Access, Transaction, Write};
 use serde_json::{Value, json};
 
 use super::{close, open};
-use crate::matching::Dimension;
-use crate::run::{PluginRun, RunOutcome};
 
 fn write() -> Write {
     write_to("/metadata/labels/x")
@@ -28,26 +25,18 @@ fn write_to(path: &str) -> Write {
 fn run_on(plugin: &str, paths: &[&str]) -> PluginRun {
     PluginRun {
         writes: paths.iter().map(|path| write_to(path)).collect(),
-        ..run(plugin, RunOutcome::Mutated, 0)
+        ..run(plugin, PluginOutcome::Mutated, 0)
     }
 }
 
-fn run(plugin: &str, outcome: RunOutcome, writes: usize) -> PluginRun {
+fn run(plugin: &str, outcome: PluginOutcome, writes: usize) -> PluginRun {
     PluginRun {
         plugin: plugin.to_owned(),
         version: "1.0.0".to_owned(),
         sha256: "00".to_owned(),
         outcome,
         writes: vec![write(); writes],
-        refused_writes: 0,
-        reads: 0,
-        refused_reads: 0,
-        usage: None,
-        notes: Vec::new(),
-        denials: Vec::new(),
-        duration: Duration::ZERO,
-        memory: 0,
-        fuel: None,
+        ..PluginRun::default()
     }
 }
 
@@ -96,7 +85,7 @@ fn paths_are_sorted_and_those_below_another_are_left_out() {
                 ..write()
             })
             .collect(),
-        ..run("a", RunOutcome::Mutated, 0)
+        ..run("a", PluginOutcome::Mutated, 0)
     };
     let stamp = stamp(&mut json!({}), "one", &[run]);
     let expected = [
@@ -141,7 +130,7 @@ fn paths_end_at_4_kib_and_another_pass_changes_no_byte() {
         &[
             run_on("a", &long),
             run_on("b", &["/metadata/labels/x"]),
-            run("c", RunOutcome::Unchanged, 0),
+            run("c", PluginOutcome::Unchanged, 0),
         ],
     );
     let bytes: usize = listed(&first)
@@ -152,18 +141,18 @@ fn paths_end_at_4_kib_and_another_pass_changes_no_byte() {
     assert!(bytes <= 4096 && bytes > 3900, "{bytes}");
     let cut: Vec<bool> = listed(&first).iter().map(|(_, cut)| *cut).collect();
     assert_eq!(cut, [true, true, false]);
-    let unchanged = ["a", "b", "c"].map(|name| run(name, RunOutcome::Unchanged, 0));
+    let unchanged = ["a", "b", "c"].map(|name| run(name, PluginOutcome::Unchanged, 0));
     assert_eq!(stamp(&mut pod, "one", &unchanged), first);
 }
 
 #[test]
 fn plugins_that_ran_are_listed() {
     let mut pod = json!({});
-    let ignored = RunOutcome::Ignored(crate::sandbox::CallFailure::StackExhausted);
+    let ignored = PluginOutcome::Ignored(CallFailure::StackExhausted);
     let runs = [
-        run("a", RunOutcome::Mutated, 2),
-        run("b", RunOutcome::Unchanged, 0),
-        run("c", RunOutcome::Skipped(Dimension::Kinds), 0),
+        run("a", PluginOutcome::Mutated, 2),
+        run("b", PluginOutcome::Unchanged, 0),
+        run("c", PluginOutcome::Skipped(Dimension::Kinds), 0),
         run("d", ignored, 0),
     ];
     assert_eq!(
@@ -180,16 +169,16 @@ fn a_second_pass_that_writes_nothing_changes_no_byte() {
         &mut pod,
         "one",
         &[
-            run("a", RunOutcome::Mutated, 2),
-            run("b", RunOutcome::Mutated, 1),
+            run("a", PluginOutcome::Mutated, 2),
+            run("b", PluginOutcome::Mutated, 1),
         ],
     );
     let first = pod.to_string();
-    let ignored = RunOutcome::Ignored(crate::sandbox::CallFailure::StackExhausted);
+    let ignored = PluginOutcome::Ignored(CallFailure::StackExhausted);
     stamp(
         &mut pod,
         "one",
-        &[run("a", RunOutcome::Unchanged, 0), run("b", ignored, 0)],
+        &[run("a", PluginOutcome::Unchanged, 0), run("b", ignored, 0)],
     );
     assert_eq!(pod.to_string(), first);
 }
@@ -200,8 +189,8 @@ fn a_plugin_that_is_skipped_is_not_listed_whatever_the_stamp_said() {
     let annotations = json!({ "podloom.dev/chain": "one", "podloom.dev/mutations": forged });
     let mut pod = json!({ "metadata": { "annotations": annotations } });
     let runs = [
-        run("a", RunOutcome::Unchanged, 0),
-        run("b", RunOutcome::Skipped(Dimension::Selector), 0),
+        run("a", PluginOutcome::Unchanged, 0),
+        run("b", PluginOutcome::Skipped(Dimension::Selector), 0),
     ];
     assert_eq!(
         stamp(&mut pod, "one", &runs),
@@ -212,13 +201,13 @@ fn a_plugin_that_is_skipped_is_not_listed_whatever_the_stamp_said() {
 #[test]
 fn writes_of_passes_through_the_same_chain_add_up() {
     let mut pod = json!({});
-    stamp(&mut pod, "one", &[run("a", RunOutcome::Mutated, 2)]);
+    stamp(&mut pod, "one", &[run("a", PluginOutcome::Mutated, 2)]);
     assert_eq!(
-        stamp(&mut pod, "one", &[run("a", RunOutcome::Mutated, 3)]),
+        stamp(&mut pod, "one", &[run("a", PluginOutcome::Mutated, 3)]),
         format!("[{}]", entry("a", 5))
     );
     assert_eq!(
-        stamp(&mut pod, "other", &[run("a", RunOutcome::Mutated, 1)]),
+        stamp(&mut pod, "other", &[run("a", PluginOutcome::Mutated, 1)]),
         format!("[{}]", entry("a", 1))
     );
 }
@@ -235,7 +224,7 @@ fn a_stamp_that_someone_else_wrote_does_no_harm() {
         let annotations = json!({ "podloom.dev/chain": "one", "podloom.dev/mutations": forged });
         let mut pod = json!({ "metadata": { "annotations": annotations } });
         assert_eq!(
-            stamp(&mut pod, "one", &[run("a", RunOutcome::Mutated, 1)]),
+            stamp(&mut pod, "one", &[run("a", PluginOutcome::Mutated, 1)]),
             format!("[{}]", entry("a", 1))
         );
     }

@@ -5,14 +5,17 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use podloom_mutators::{Bundle, Chain, Dimension, Form, Note, PluginMetrics, RunOutcome, inspect};
+use podloom_mutation::{
+    Dimension, Note, PluginOutcome, PluginRun, PodRequest, RejectedPod, Write, runs,
+};
+use podloom_mutators::{Bundle, Chain, Form, PluginMetrics, Values, inspect};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
 use crate::support::{chain_of, directory, engine, load, mutate, plugin, pod, request};
 
-fn outcomes(runs: &[podloom_mutators::PluginRun]) -> Vec<&RunOutcome> {
+fn outcomes(runs: &[PluginRun]) -> Vec<&PluginOutcome> {
     runs.iter().map(|run| &run.outcome).collect()
 }
 
@@ -34,9 +37,9 @@ fn each_plugin_works_on_the_result_of_those_before_it() {
     assert_eq!(
         outcomes(&mutation.runs),
         [
-            &RunOutcome::Mutated,
-            &RunOutcome::Mutated,
-            &RunOutcome::Unchanged
+            &PluginOutcome::Mutated,
+            &PluginOutcome::Mutated,
+            &PluginOutcome::Unchanged
         ]
     );
     let second = &mutation.runs[1].writes[0];
@@ -72,6 +75,31 @@ fn a_failure_under_ignore_leaves_the_pod_to_the_next() {
     assert_eq!(names, ["good", "tolerant"]);
 }
 
+/// A value may be secret, and what is not passed on cannot be logged.
+#[test]
+fn values_are_shown_only_for_a_diff() {
+    for (last, passes) in [("tolerant", true), ("deny", false)] {
+        let chain = chain_of(&[("good", ""), ("says-other", ""), (last, "")]);
+        let pass = |values| {
+            let passed = chain.finish(chain.begin(pod(), request(), values)?);
+            assert_eq!(passed.is_ok(), passes);
+            let patch = passed.as_ref().map(|mutated| mutated.patch.clone());
+            let writes = runs(&passed).iter().flat_map(|run| run.writes.clone());
+            Ok::<_, RejectedPod>((writes.collect::<Vec<_>>(), patch.ok().flatten()))
+        };
+        let (shown, patch) = pass(Values::Shown).expect("a pod");
+        let (hidden, same) = pass(Values::Hidden).expect("a pod");
+        assert_eq!((patch.is_some(), &patch), (passes, &same));
+        assert!(shown.iter().all(|write| write.new.is_some()), "{shown:?}");
+        let without = shown.into_iter().map(|write| Write {
+            old: None,
+            new: None,
+            ..write
+        });
+        assert_eq!(hidden, without.collect::<Vec<_>>());
+    }
+}
+
 #[test]
 fn a_rejection_has_the_runs_until_then() {
     let chain = chain_of(&[("good", ""), ("tolerant", ""), ("deny", ""), ("fail", "")]);
@@ -82,9 +110,9 @@ fn a_rejection_has_the_runs_until_then() {
     assert_eq!(
         outcomes(&rejected.runs),
         [
-            &RunOutcome::Mutated,
-            &RunOutcome::Unchanged,
-            &RunOutcome::Denied("this pod is not allowed".to_owned())
+            &PluginOutcome::Mutated,
+            &PluginOutcome::Unchanged,
+            &PluginOutcome::Denied("this pod is not allowed".to_owned())
         ]
     );
     assert_eq!(good.writes[0].path, "/metadata/labels/fixture");
@@ -94,7 +122,7 @@ fn a_rejection_has_the_runs_until_then() {
     let chain = chain_of(&[("good", ""), ("write-then-trap", "")]);
     let rejected = mutate(&chain).expect_err("a refusal");
     let trap = rejected.runs.last().expect("the plugin that failed");
-    assert!(matches!(trap.outcome, RunOutcome::Failed(_)) && trap.writes.is_empty());
+    assert!(matches!(trap.outcome, PluginOutcome::Failed(_)) && trap.writes.is_empty());
 }
 
 #[test]
@@ -138,10 +166,10 @@ fn a_plugin_is_matched_against_the_labels_that_earlier_plugins_wrote() {
         ("persists", after),
     ]))
     .expect("a pod");
-    let skipped = RunOutcome::Skipped(Dimension::Selector);
+    let skipped = PluginOutcome::Skipped(Dimension::Selector);
     assert_eq!(
         outcomes(&mutation.runs),
-        [&skipped, &RunOutcome::Mutated, &RunOutcome::Mutated]
+        [&skipped, &PluginOutcome::Mutated, &PluginOutcome::Mutated]
     );
 }
 
@@ -190,7 +218,7 @@ fn labels_of_a_workloads_selector_are_kept() {
         mutate(&chain).expect("a pod").pod["metadata"]["labels"]["app"],
         "other"
     );
-    let request = podloom_mutators::Request {
+    let request = PodRequest {
         selector: ["app".to_owned()].into(),
         ..request()
     };

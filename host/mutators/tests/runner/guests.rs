@@ -10,7 +10,8 @@ mod script;
 
 use std::sync::OnceLock;
 
-use podloom_mutators::{Chain, Mutation, Rejected};
+use podloom_mutation::{MutatedPod, RejectedPod};
+use podloom_mutators::Chain;
 use proptest::collection::vec;
 use proptest::prelude::{ProptestConfig, Strategy, proptest};
 use serde_json::{Value, json};
@@ -52,10 +53,10 @@ impl Ways {
 }
 
 /// Shows everything about a run but digests of chains and times, which differ.
-fn show(result: Result<Mutation, Rejected>) -> String {
+fn show(result: Result<MutatedPod, RejectedPod>) -> String {
     let (mut pod, runs, cause) = match result {
         Ok(mutation) => (mutation.pod, mutation.runs, None),
-        Err(rejected) => (Value::Null, rejected.runs, Some(rejected.cause)),
+        Err(rejected) => (Value::Null, rejected.runs, Some(rejected.rejection)),
     };
     if let Some(annotations) = pod
         .pointer_mut("/metadata/annotations")

@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use podloom_mutators::{
-    CallFailure, Chain, Note, PluginRun, Progress, RejectionCause, Request, RunOutcome,
-};
+use podloom_mutation::{CallFailure, Note, PluginOutcome, PluginRun, PodRejection, PodRequest};
+use podloom_mutators::{Chain, Progress, Values};
 
 use crate::support::{
     assemble, chain_of, chain_of_components, check_host_is_unharmed, check_patch, componentized,
@@ -38,7 +37,7 @@ fn check_one(
     let ignoring = chain_of(&[(fixture, &format!("{manifest}\n  failurePolicy: Ignore"))]);
     let mutation = mutate(&ignoring).expect("the failure is ignored");
     assert!(
-        matches!(mutation.runs[0].outcome, RunOutcome::Ignored(_)),
+        matches!(mutation.runs[0].outcome, PluginOutcome::Ignored(_)),
         "{:?}",
         mutation.runs[0].outcome
     );
@@ -57,12 +56,9 @@ fn check_denied(fixture: &str, expected: &str) {
     for policy in ["Fail", "Ignore"] {
         let rejected = mutate(&chain_of(&[(fixture, &format!("failurePolicy: {policy}"))]))
             .expect_err("a refusal");
-        let denied = RejectionCause::Denied {
-            plugin: fixture.to_owned(),
-            reason: expected.to_owned(),
-        };
-        assert_eq!(rejected.cause, denied);
-        let denied = RunOutcome::Denied(expected.to_owned());
+        let denied = PodRejection::Denied(format!("{fixture}: {expected}"));
+        assert_eq!(rejected.rejection, denied);
+        let denied = PluginOutcome::Denied(expected.to_owned());
         assert_eq!(rejected.runs[0].outcome, denied);
     }
     check_host_is_unharmed();
@@ -75,7 +71,7 @@ fn plugins_fail_at_the_deadline_of_the_pod() {
         let lines = format!("failurePolicy: {policy}\n  limits: {{ timeout: 10s }}");
         let chain = chain_of(&[("endless-loop", &lines), ("tolerant", &lines)]);
         let started = Instant::now();
-        let request = Request {
+        let request = PodRequest {
             deadline: Some(started + left),
             ..request()
         };
@@ -86,14 +82,14 @@ fn plugins_fail_at_the_deadline_of_the_pod() {
         };
         assert!(started.elapsed() < Duration::from_secs(5));
         let outcomes = runs.into_iter().map(|run| run.outcome);
-        outcomes.collect::<Vec<RunOutcome>>()
+        outcomes.collect::<Vec<PluginOutcome>>()
     };
     // The policy is for failures of the plugin, and this is none.
     for left in [Duration::ZERO, Duration::from_millis(50)] {
         for policy in ["Ignore", "Fail"] {
             assert_eq!(
                 overdue(left, policy),
-                [RunOutcome::Failed(CallFailure::Overdue)]
+                [PluginOutcome::Failed(CallFailure::Overdue)]
             );
         }
     }
@@ -107,7 +103,7 @@ fn a_pass_that_was_interrupted_goes_on_with_the_same_plugin() {
         let lines = format!("failurePolicy: {policy}\n  limits: {{ timeout: 200ms }}");
         let chain = chain_of(&[("good", ""), ("endless-loop", &lines), ("tolerant", "")]);
         let started = Instant::now();
-        let mut pass = chain.begin(pod(), request()).expect("a pod");
+        let mut pass = chain.begin(pod(), request(), Values::Shown).expect("a pod");
         // Often, and sometimes before any plugin could run.
         for pause in [0, 5, 0, 5, 5] {
             let pause = Instant::now() + Duration::from_millis(pause);
@@ -122,14 +118,14 @@ fn a_pass_that_was_interrupted_goes_on_with_the_same_plugin() {
         match (finished, at_once) {
             (Ok(finished), Ok(at_once)) => {
                 assert_eq!(finished.pod, at_once.pod);
-                assert_eq!(finished.patch(), at_once.patch());
-                let outcomes = |runs: Vec<PluginRun>| -> Vec<RunOutcome> {
+                assert_eq!(finished.patch, at_once.patch);
+                let outcomes = |runs: Vec<PluginRun>| -> Vec<PluginOutcome> {
                     runs.into_iter().map(|run| run.outcome).collect()
                 };
                 assert_eq!(outcomes(finished.runs), outcomes(at_once.runs));
             }
             (Err(finished), Err(at_once)) => {
-                assert_eq!(finished.cause, at_once.cause);
+                assert_eq!(finished.rejection, at_once.rejection);
                 assert_eq!(finished.runs.len(), at_once.runs.len());
             }
             (finished, _) => panic!("{policy}: {finished:?}"),
@@ -143,17 +139,17 @@ fn a_pass_that_was_interrupted_goes_on_with_the_same_plugin() {
 fn the_deadline_of_the_pod_is_no_pause() {
     let chain = chain_of(&[("endless-loop", "limits: { timeout: 10s }")]);
     let deadline = Instant::now() + Duration::from_millis(20);
-    let request = Request {
+    let request = PodRequest {
         deadline: Some(deadline),
         ..request()
     };
-    let pass = chain.begin(pod(), request).expect("a pod");
+    let pass = chain.begin(pod(), request, Values::Shown).expect("a pod");
     let pause = deadline + Duration::from_secs(5);
     match chain.proceed(pass, Some(pause)) {
         Progress::Ended(Err(rejected)) => {
-            let outcomes: Vec<RunOutcome> =
+            let outcomes: Vec<PluginOutcome> =
                 rejected.runs.into_iter().map(|run| run.outcome).collect();
-            assert_eq!(outcomes, [RunOutcome::Failed(CallFailure::Overdue)]);
+            assert_eq!(outcomes, [PluginOutcome::Failed(CallFailure::Overdue)]);
         }
         other => panic!("{other:?}"),
     }
@@ -335,7 +331,7 @@ fn a_crash_in_post_return_fails_a_component_and_is_not_reached_in_a_module() {
     for (fixture, expected) in cases {
         check_one(chain_of_components, fixture, "", expected);
         let mutation = mutate(&chain_of(&[(fixture, "")])).expect("a success");
-        assert_eq!(mutation.runs[0].outcome, RunOutcome::Unchanged);
+        assert_eq!(mutation.runs[0].outcome, PluginOutcome::Unchanged);
         assert!(mutation.runs[0].notes.is_empty());
     }
 }
@@ -368,7 +364,7 @@ fn a_patch_is_not_much_longer_than_the_writes() {
     };
     let mutation = mutate(&chain(&fixture)).expect("it passes");
     assert_eq!(mutation.runs[0].writes.len(), 500);
-    let patch = mutation.patch().expect("a patch");
+    let patch = mutation.patch.as_ref().expect("a patch");
     let written = 250 * (1024 + 904);
     assert!(patch.len() > written, "{}", patch.len());
     assert!(patch.len() < 6 * written + 100_000, "{}", patch.len());

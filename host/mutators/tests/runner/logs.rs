@@ -3,7 +3,8 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use podloom_mutators::{Bundle, Chain, Engine, EngineOptions, Request};
+use podloom_mutation::PodRequest;
+use podloom_mutators::{Bundle, Chain, Engine, EngineOptions};
 use serde_json::{Value, json};
 use tracing::Level;
 
@@ -96,7 +97,7 @@ fn one_peer_causes_few_lines() {
     let chain = Chain::load(&engine, &bundle).expect("a chain");
     let lines = logged(|| {
         for number in 0..200 {
-            let request = Request {
+            let request = PodRequest {
                 namespace: format!("invented-{number}"),
                 peer: Some([10, 0, 0, 66].into()),
                 ..request()
@@ -118,7 +119,7 @@ fn one_peer_causes_few_lines() {
 #[test]
 fn a_name_that_is_not_known_is_left_out() {
     let chain = chain_of(&[("logs", "")]);
-    let request = Request {
+    let request = PodRequest {
         name: String::new(),
         ..request()
     };

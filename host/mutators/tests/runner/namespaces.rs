@@ -1,6 +1,7 @@
 //! Namespaces whose labels and annotations are not known: no plugin takes that for "it has none".
 
-use podloom_mutators::{CallFailure, Chain, Dimension, Request, RunOutcome};
+use podloom_mutation::{CallFailure, Dimension, PluginOutcome, PodRequest};
+use podloom_mutators::Chain;
 
 use super::support::{assemble, complete, componentized, load, pod, request};
 
@@ -25,10 +26,10 @@ fn chain(wasm: &[u8], lines: &str) -> Chain {
 
 /// What the plugin came to where the namespace is not known, under either policy.
 #[track_caller]
-fn check(wasm: &[u8], lines: &str, expected: &RunOutcome) {
+fn check(wasm: &[u8], lines: &str, expected: &PluginOutcome) {
     for policy in ["Fail", "Ignore"] {
         let chain = chain(wasm, &format!("failurePolicy: {policy}\n  {lines}"));
-        let unread = Request {
+        let unread = PodRequest {
             is_namespace_unread: true,
             ..request()
         };
@@ -36,13 +37,13 @@ fn check(wasm: &[u8], lines: &str, expected: &RunOutcome) {
             Ok(mutation) => mutation.runs,
             Err(rejected) => rejected.runs,
         };
-        let outcomes: Vec<&RunOutcome> = runs.iter().map(|run| &run.outcome).collect();
+        let outcomes: Vec<&PluginOutcome> = runs.iter().map(|run| &run.outcome).collect();
         assert_eq!(outcomes, [expected], "{policy}: {lines}");
         assert!(chain.mutate(pod(), request()).is_ok(), "{lines}");
     }
 }
 
-const UNREAD: RunOutcome = RunOutcome::Failed(CallFailure::NamespaceUnread);
+const UNREAD: PluginOutcome = PluginOutcome::Failed(CallFailure::NamespaceUnread);
 
 #[test]
 fn what_is_not_known_of_a_namespace_fails_who_asks_for_it() {
@@ -53,10 +54,10 @@ fn what_is_not_known_of_a_namespace_fails_who_asks_for_it() {
         check(
             &module,
             "match: { namespaces: [team-b] }",
-            &RunOutcome::Skipped(Dimension::Namespaces),
+            &PluginOutcome::Skipped(Dimension::Namespaces),
         );
     }
-    check(&assemble(&complete("")), "", &RunOutcome::Unchanged);
+    check(&assemble(&complete("")), "", &PluginOutcome::Unchanged);
 }
 
 #[test]
@@ -78,13 +79,13 @@ fn a_namespace_that_is_not_known_is_neither_selected_nor_excluded() {
             ),
         ] {
             let lines = format!("match: {{ {selector}, {other} }}");
-            check(&wasm, &lines, &RunOutcome::Skipped(dimension));
+            check(&wasm, &lines, &PluginOutcome::Skipped(dimension));
         }
     }
     let everything = "match: { namespaceSelector: {} }";
-    check(&wasm, everything, &RunOutcome::Unchanged);
+    check(&wasm, everything, &PluginOutcome::Unchanged);
     let pods = "match: { selector: { matchLabels: { app: db } } }";
-    check(&wasm, pods, &RunOutcome::Skipped(Dimension::Selector));
+    check(&wasm, pods, &PluginOutcome::Skipped(Dimension::Selector));
 }
 
 #[test]

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use podloom_mutators::{Bundle, Chain, Engine, EngineOptions, Mutation, Rejected, Request};
+use podloom_mutation::{MutatedPod, PodRequest, RejectedPod};
+use podloom_mutators::{Bundle, Chain, Engine, EngineOptions};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use wit_component::{ComponentEncoder, StringEncoding};
@@ -158,31 +159,32 @@ pub(crate) fn pod() -> Value {
     })
 }
 
-pub(crate) fn request() -> Request {
-    Request {
-        kind: "Pod".to_owned(),
+pub(crate) fn request() -> PodRequest {
+    PodRequest {
+        kind: "Pod",
         name: "pod".to_owned(),
         namespace: "team-a".to_owned(),
-        ..Request::default()
+        wants_patch: true,
+        ..PodRequest::default()
     }
 }
 
-pub(crate) fn mutate(chain: &Chain) -> Result<Mutation, Rejected> {
+pub(crate) fn mutate(chain: &Chain) -> Result<MutatedPod, RejectedPod> {
     chain.mutate(pod(), request())
 }
 
 /// The patch law: by an implementation of RFC 6902 that is not ours, the patch makes of the pod as it came the pod that the chain
 /// made. It leaves managedFields alone, which the chain's pod has not.
 #[track_caller]
-pub(crate) fn check_patch(before: &Value, mutation: &Mutation) {
-    let text = mutation.patch().expect("a patch of usual length");
-    let patch: json_patch::Patch = serde_json::from_str(&text).expect("a JSON Patch");
+pub(crate) fn check_patch(before: &Value, mutation: &MutatedPod) {
+    let text = mutation.patch.as_deref().expect("a patch of usual length");
+    let patch: json_patch::Patch = serde_json::from_str(text).expect("a JSON Patch");
     let named = patch.iter().map(|operation| operation.path().as_str());
     for path in named {
         assert!(!path.starts_with("/metadata/managedFields"), "{text}");
     }
     let mut after = before.clone();
-    json_patch::patch(&mut after, &patch).expect(&text);
+    json_patch::patch(&mut after, &patch).expect(text);
     let managed = |pod: &Value| pod.pointer("/metadata/managedFields").cloned();
     assert_eq!(managed(&after), managed(before), "{text}");
     if let Some(metadata) = after.get_mut("metadata").and_then(Value::as_object_mut) {

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use podloom_mutators::{Bundle, Chain, Engine, EngineOptions, RejectionCause};
+use podloom_mutation::PodRejection;
+use podloom_mutators::{Bundle, Chain, Engine, EngineOptions};
 use serde_json::{Value, json};
 
 use super::{bundle, directory, labels, request, sidecar};
@@ -123,6 +124,7 @@ fn a_pod_with_more_containers_than_any_node_runs_is_refused_before_a_plugin_runs
     assert!(chain.mutate(pod.clone(), request()).is_ok());
     pod["spec"]["initContainers"] = json!([{ "name": "one-more" }]);
     let rejected = chain.mutate(pod, request()).unwrap_err();
-    assert_eq!(rejected.cause, RejectionCause::TooManyContainers(1001));
+    let reason = "the pod has 1001 containers; at most 1000 pass the plugin chain".to_owned();
+    assert_eq!(rejected.rejection, PodRejection::Denied(reason));
     assert!(rejected.runs.is_empty());
 }

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use podloom_mutators::{Bundle, Chain, Mutation};
+use podloom_mutation::MutatedPod;
+use podloom_mutators::{Bundle, Chain};
 use serde_json::{Value, json};
 use wit_component::ComponentEncoder;
 
@@ -49,7 +50,7 @@ fn what_was_prepared_once_makes_no_difference_to_a_pod() {
     let plugins = [labels(), sidecar, hardening()];
     let prepared = mutate(&load(&bundle, &plugins), pod());
     let unprepared = mutate(&load(components.path(), &plugins), pod());
-    let writes = |mutation: &Mutation| -> Vec<_> {
+    let writes = |mutation: &MutatedPod| -> Vec<_> {
         let runs = mutation.runs.iter();
         runs.map(|run| (run.writes.clone(), run.notes.clone()))
             .collect()

@@ -1,6 +1,6 @@
 //! The plugin `script` in the sandbox: what its programs do, and that none of them does more.
 
-use podloom_mutators::{Note, RejectionCause, Request};
+use podloom_mutation::{Note, PodRejection, PodRequest};
 use serde_json::{Value, json};
 
 use super::{bundle, load, pod, request, try_load, unstamped};
@@ -41,10 +41,8 @@ fn a_policy_of_a_few_lines_changes_notes_and_denies() {
     let mut host = pod();
     host["spec"]["hostNetwork"] = json!(true);
     let rejected = chain.mutate(host, request()).unwrap_err();
-    let RejectionCause::Denied { reason, .. } = rejected.cause else {
-        panic!("{rejected}")
-    };
-    assert_eq!(reason, "hostNetwork is not allowed here");
+    let reason = "script: hostNetwork is not allowed here".to_owned();
+    assert_eq!(rejected.rejection, PodRejection::Denied(reason));
 }
 
 #[test]
@@ -109,7 +107,7 @@ fn a_hostile_program_fails_alone() {
     entry["limits"] = json!({ "timeout": "200ms" });
     let chain = load(&bundle, &[entry]);
     for (team, (attack, reason)) in ATTACKS.iter().enumerate() {
-        let of_team = Request {
+        let of_team = PodRequest {
             namespace_labels: [("team".to_owned(), team.to_string())].into(),
             ..request()
         };

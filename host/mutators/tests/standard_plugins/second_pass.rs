@@ -12,7 +12,7 @@ fn a_second_pass_writes_nothing() {
     let first = mutate(&chain, pod()).pod;
     let second = mutate(&chain, first.clone());
     let writes: Vec<_> = second.runs.iter().flat_map(|run| &run.writes).collect();
-    assert_eq!(writes, Vec::<&podloom_mutators::Write>::new());
+    assert_eq!(writes, Vec::<&podloom_mutation::Write>::new());
     assert_eq!(second.pod.to_string(), first.to_string());
 }
 

@@ -4,9 +4,7 @@
 
 use std::sync::Arc;
 
-use podloom_controllers::{
-    Change as Values, MutatedPod, Note, PluginOutcome, PluginRun, PodRejection, RejectedPod, Write,
-};
+use podloom_mutation::{CallFailure, MutatedPod, Note, PluginOutcome, PluginRun, RejectedPod};
 use podloom_pod_path::{Access, Transaction};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -59,27 +57,19 @@ impl Plugin {
         }
         let outcome = match (&self.denies, &self.fails, &self.ignored) {
             (Some(reason), ..) => PluginOutcome::Denied(reason.clone()),
-            (_, Some(failure), _) => PluginOutcome::Failed(failure.clone()),
-            (.., Some(failure)) => PluginOutcome::Ignored(failure.clone()),
+            (_, Some(failure), _) => PluginOutcome::Failed(CallFailure::Reported(failure.clone())),
+            (.., Some(failure)) => PluginOutcome::Ignored(CallFailure::Reported(failure.clone())),
             _ if self.writes.is_empty() => PluginOutcome::Unchanged,
             _ => PluginOutcome::Mutated,
         };
         let (pod, writes) = transaction.commit();
-        let writes = writes.into_iter().map(|write| Write {
-            path: write.path,
-            change: Some(Values {
-                old: write.old,
-                new: write.new,
-            }),
-        });
         let run = PluginRun {
             plugin: self.name.clone(),
             version: "1.0.0".to_owned(),
             outcome,
-            writes: writes.collect(),
-            refused_writes: 0,
-            refused_reads: 0,
+            writes,
             notes: self.notes.iter().map(Note::normal).collect(),
+            ..PluginRun::default()
         };
         (pod, run)
     }
@@ -91,11 +81,7 @@ fn pass(pod: &Value, plugins: &[Plugin], digest: &str) -> Outcome {
     for plugin in plugins {
         let (next, run) = plugin.run(pod);
         pod = next;
-        let rejection = match &run.outcome {
-            PluginOutcome::Denied(reason) => Some(PodRejection::Denied(reason.clone())),
-            PluginOutcome::Failed(failure) => Some(PodRejection::Broken(failure.clone())),
-            _ => None,
-        };
+        let rejection = run.rejection();
         runs.push(run);
         if let Some(rejection) = rejection {
             return Outcome::of(Err(RejectedPod { rejection, runs }));

@@ -7,14 +7,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, available_parallelism};
 
 use anyhow::{Context, anyhow};
-use podloom_mutators::Request;
+use podloom_mutation::PodRequest;
 use serde_json::Value;
 use tokio::sync::mpsc::{self, Receiver};
 
 use crate::cli::PodArguments;
 use crate::error::CommandError;
 use crate::feed::{Feed, FoundPod, Skipped, no_pod};
-use crate::mutator::to_chain;
 
 /// How many pods wait to be kept.
 const QUEUE: usize = 64;
@@ -29,7 +28,7 @@ pub(super) struct Corpus {
 
 struct Kept {
     text: String,
-    request: Arc<Request>,
+    request: Arc<PodRequest>,
 }
 
 impl Corpus {
@@ -49,7 +48,7 @@ impl Corpus {
     }
 
     #[cfg(test)]
-    pub(super) fn of(pods: &[Value], request: &Arc<Request>) -> Self {
+    pub(super) fn of(pods: &[Value], request: &Arc<PodRequest>) -> Self {
         let kept = pods.iter().map(|pod| Kept {
             text: pod.to_string(),
             request: Arc::clone(request),
@@ -67,7 +66,7 @@ impl Corpus {
     /// Does some work with each pod, on all processors, until it returns false for one.
     pub(super) fn each(
         &self,
-        work: impl Fn(Value, &Arc<Request>) -> bool + Sync,
+        work: impl Fn(Value, &Arc<PodRequest>) -> bool + Sync,
     ) -> Result<(), CommandError> {
         let (next, goes_on) = (AtomicUsize::new(0), AtomicBool::new(true));
         let take = || {
@@ -111,7 +110,7 @@ async fn keep(mut queue: Receiver<FoundPod>) -> Result<Vec<Kept>, CommandError> 
                 MOST >> 20
             )));
         }
-        let request = Arc::new(to_chain(subject.request));
+        let request = Arc::new(subject.request);
         pods.push(Kept { text, request });
     }
     Ok(pods)

@@ -1,6 +1,7 @@
 //! Which grants a plugin seems to need, by what it used of them.
 
-use podloom_mutators::{Plugin, PluginGrants, Usage};
+use podloom_mutation::Usage;
+use podloom_mutators::{Plugin, PluginGrants};
 
 use super::narrow::{covers, distinct, is_above, narrow};
 

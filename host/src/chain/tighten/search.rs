@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use podloom_mutators::{Chain, Mutation, PluginGrants, PluginRun, Rejected, Usage};
+use podloom_mutation::{MutatedPod, PluginRun, RejectedPod, Usage, runs};
+use podloom_mutators::{Chain, PluginGrants};
 use podloom_turns::lock;
 use serde_json::Value;
 
@@ -265,17 +266,10 @@ fn applied<'e>(
     grants
 }
 
-fn runs(result: &Result<Mutation, Rejected>) -> &[PluginRun] {
-    match result {
-        Ok(mutation) => &mutation.runs,
-        Err(rejected) => &rejected.runs,
-    }
-}
-
 /// The first plugin that does not do the same: another outcome, another write, another note. The chain's digest is left aside.
 pub(super) fn first_difference(
-    own: &Result<Mutation, Rejected>,
-    other: &Result<Mutation, Rejected>,
+    own: &Result<MutatedPod, RejectedPod>,
+    other: &Result<MutatedPod, RejectedPod>,
 ) -> Option<usize> {
     let (own_runs, other_runs) = (runs(own), runs(other));
     let differs = |(own, other): (&PluginRun, &PluginRun)| {
@@ -284,7 +278,7 @@ pub(super) fn first_difference(
     let first = own_runs.iter().zip(other_runs).position(differs);
     let is_same = match (own, other) {
         (Ok(own), Ok(other)) => unstamped(&own.pod) == unstamped(&other.pod),
-        (Err(own), Err(other)) => own.cause == other.cause,
+        (Err(own), Err(other)) => own.rejection == other.rejection,
         _ => false,
     };
     let last = own_runs.len().min(other_runs.len()).saturating_sub(1);

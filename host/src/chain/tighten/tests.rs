@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use podloom_mutators::{Bundle, Chain, PluginGrants, Request};
+use podloom_mutation::PodRequest;
+use podloom_mutators::{Bundle, Chain, PluginGrants};
 use serde_json::{Value, json};
 use wit_component::StringEncoding;
 use wit_parser::Resolve;
@@ -115,7 +116,7 @@ struct Setting {
     chain: Chain,
     corpus: Corpus,
     pods: Vec<Value>,
-    request: Arc<Request>,
+    request: Arc<PodRequest>,
 }
 
 impl Setting {
@@ -130,10 +131,10 @@ impl Setting {
         let bundle = Bundle::from_parts(&text, [("p.wasm".to_owned(), plugin.to_owned())])
             .expect("a bundle");
         let chain = Chain::load(engine, &bundle).expect("the chain loads");
-        let request = Arc::new(Request {
-            kind: "Pod".to_owned(),
+        let request = Arc::new(PodRequest {
+            kind: "Pod",
             namespace: "shop".to_owned(),
-            ..Request::default()
+            ..PodRequest::default()
         });
         Self {
             bundle,

@@ -1,6 +1,6 @@
 //! Which differences are one group, and how many are kept.
 
-use podloom_controllers::PluginRun;
+use podloom_mutation::PluginRun;
 use podloom_pod_path::ChangeKind;
 use serde_json::json;
 

@@ -1,15 +1,16 @@
-use serde_json::json;
-
-use podloom_controllers::{
-    MutatedPod, Note, PluginOutcome, PluginRun, PodRejection, PodRequest, RejectedPod, Write,
+use podloom_mutation::{
+    CallFailure, MutatedPod, Note, PluginOutcome, PluginRun, PodRejection, PodRequest, RejectedPod,
+    Write,
 };
+use serde_json::json;
 
 use super::{PATHS_BYTES, PODS, Passing, RecentPod, RecentPods};
 
 fn run(plugin: &str, outcome: PluginOutcome, paths: &[String]) -> PluginRun {
     let write = |path: &String| Write {
         path: path.clone(),
-        change: None,
+        old: None,
+        new: None,
     };
     PluginRun {
         plugin: plugin.to_owned(),
@@ -17,8 +18,8 @@ fn run(plugin: &str, outcome: PluginOutcome, paths: &[String]) -> PluginRun {
         outcome,
         writes: paths.iter().map(write).collect(),
         refused_writes: 2,
-        refused_reads: 0,
         notes: vec![Note::normal("hunter2")],
+        ..PluginRun::default()
     }
 }
 
@@ -99,7 +100,11 @@ fn a_rejected_pod_shows_who_rejected_it_and_no_reason() {
         (PodRejection::Overdue(secret()), "overdue"),
     ] {
         let runs = vec![
-            run("first", PluginOutcome::Ignored(secret()), &[]),
+            run(
+                "first",
+                PluginOutcome::Ignored(CallFailure::Reported(secret())),
+                &[],
+            ),
             run("second", PluginOutcome::Denied(secret()), &[]),
         ];
         let pod = added(Some(&Err(RejectedPod { rejection, runs })));

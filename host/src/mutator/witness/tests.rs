@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use podloom_controllers::{PodRejection, PodRequest, RejectedPod};
+use podloom_mutation::{PodRejection, PodRequest, RejectedPod};
 use podloom_mutators::Slot;
 use prometheus_client::metrics::counter::Counter;
 use serde_json::{Value, json};

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use podloom_controllers::PluginOutcome;
-use podloom_mutators::{Chain, RejectionCause};
+use podloom_mutation::{PluginOutcome, PodRejection};
+use podloom_mutators::Chain;
 
 use super::trial;
 use crate::error::{CommandError, Diagnostic};
@@ -39,10 +39,10 @@ pub(super) fn try_all(
                 let found = plugins.flat_map(|plugin| trial.violations(plugin, &subject));
                 tally.errors.extend(found.map(broken));
             }
-            Err(RejectionCause::Denied { .. } | RejectionCause::TooManyContainers(_)) => {
-                tally.denied += 1;
-            }
-            Err(cause) => tally.errors.push(broken(cause.to_string())),
+            Err(rejected) => match rejected.rejection {
+                PodRejection::Denied(_) => tally.denied += 1,
+                _ => tally.errors.push(broken(rejected.to_string())),
+            },
         }
     }
     match tally.pods {

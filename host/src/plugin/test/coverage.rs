@@ -7,7 +7,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use podloom_mutators::Write;
+use podloom_mutation::Write;
 use podloom_pod_path::{Access, Grants, Transaction};
 use serde_json::Value;
 

@@ -53,7 +53,7 @@ pub(super) fn case(name: &str, width: usize, tried: &Tried) -> String {
                 "{}, {} us, {}",
                 explain::count(trial.run.writes.len(), "write"),
                 trial.median.as_micros(),
-                size(trial.memory)
+                size(trial.run.memory)
             ),
             TrialOutcome::Denied(_) => "denied".to_owned(),
             TrialOutcome::Failed => "rejected".to_owned(),
@@ -119,7 +119,7 @@ fn about(plugin: &Plugin, trial: &Trial) -> String {
         "memory",
         &format!(
             "{} at the end of a call, of {}",
-            size(trial.memory),
+            size(trial.run.memory),
             size(plugin.limits.memory)
         ),
     );

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use podloom_controllers::PluginRun;
-use podloom_mutators::{Chain, Mutation, Plugin, RejectionCause};
+use podloom_mutation::{MutatedPod, PluginRun, PodRejection, RejectedPod};
+use podloom_mutators::{Chain, Plugin};
 use serde_json::Value;
 
 use super::coverage;
 use crate::explain;
-use crate::mutator::{Values, convert_run, to_chain};
 use crate::render::pod::Subject;
 
 /// How many calls are timed. Odd, so that one of them is the median.
@@ -21,8 +20,6 @@ pub(super) struct Trial {
     pub(super) run: PluginRun,
     /// For each write of the run, which of the paths that the plugin asks for, or is granted, cover it.
     pub(super) covering: Vec<Vec<String>>,
-    /// The plugin's memory at the end of a call, in bytes.
-    pub(super) memory: usize,
     pub(super) is_deterministic: bool,
     /// The paths that a second run over the result wrote, or why it was rejected.
     pub(super) again: Result<Vec<String>, String>,
@@ -30,12 +27,9 @@ pub(super) struct Trial {
 }
 
 /// Runs a chain of one plugin on a pod.
-pub(super) fn of(chain: &Chain, subject: &Subject) -> Result<Trial, RejectionCause> {
-    let request = Arc::new(to_chain(subject.request.clone()));
-    let call = |pod: &Value| {
-        let mutated = chain.mutate(pod.clone(), Arc::clone(&request));
-        mutated.map_err(|rejected| rejected.cause)
-    };
+pub(super) fn of(chain: &Chain, subject: &Subject) -> Result<Trial, RejectedPod> {
+    let request = Arc::new(subject.request.clone());
+    let call = |pod: &Value| chain.mutate(pod.clone(), Arc::clone(&request));
     let first = call(&subject.pod)?;
     let mut is_deterministic = true;
     let mut times = Vec::with_capacity(CALLS);
@@ -52,11 +46,11 @@ pub(super) fn of(chain: &Chain, subject: &Subject) -> Result<Trial, RejectionCau
             writes.map(|write| write.path).collect()
         })
         .map_err(|rejected| rejected.to_string());
-    let Mutation { pod, runs, .. } = first;
+    let MutatedPod { pod, runs, .. } = first;
     let run = runs
         .into_iter()
         .next()
-        .ok_or(RejectionCause::NotAPod("the chain of one plugin ran none"))?;
+        .ok_or_else(|| PodRejection::Broken("the chain of one plugin ran none".to_owned()))?;
     let plugins = chain.plugins().iter();
     let paths: Vec<String> = plugins
         .flat_map(|plugin| plugin.description.writes.iter().chain(plugin.allow.iter()))
@@ -64,9 +58,8 @@ pub(super) fn of(chain: &Chain, subject: &Subject) -> Result<Trial, RejectionCau
         .collect();
     Ok(Trial {
         pod,
-        memory: run.memory,
         covering: coverage::covering(&subject.pod, &run.writes, &paths),
-        run: convert_run(run, Values::Shown),
+        run,
         is_deterministic,
         again,
         median: times.get(times.len() / 2).copied().unwrap_or_default(),

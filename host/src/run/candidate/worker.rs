@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use podloom_mutation::{CallFailure, MutatedPod, PluginOutcome, PluginRun, RejectedPod, runs};
 use podloom_mutators::{Engine, Slot};
 use podloom_turns::lock;
 use serde_json::Value;
@@ -78,10 +79,10 @@ impl Worker {
         let meter = Meter::start();
         let tried = try_here(chain, seen.before, seen.request);
         let measured = meter.read();
-        if tried.has_timed_out && measured.is_starved() {
+        if has_timed_out(&tried) && measured.is_starved() {
             return false;
         }
-        let (old, new) = (Outcome::of(seen.result), Outcome::of(tried.result));
+        let (old, new) = (Outcome::of(seen.result), Outcome::of(tried));
         let difference = Difference::between(&own, old, new);
         let compared = Compared::of(difference.as_ref());
         self.metrics.compared(compared, measured.took);
@@ -90,6 +91,19 @@ impl Worker {
         results.add(&namespace, &name, difference, measured.took);
         true
     }
+}
+
+/// Whether a plugin ran longer than its limit.
+fn has_timed_out(result: &Result<MutatedPod, RejectedPod>) -> bool {
+    use PluginOutcome::{Failed, Ignored};
+    let timed_out = |run: &PluginRun| {
+        let outcome = &run.outcome;
+        matches!(
+            outcome,
+            Ignored(CallFailure::TimedOut { .. }) | Failed(CallFailure::TimedOut { .. })
+        )
+    };
+    runs(result).iter().any(timed_out)
 }
 
 /// As `Pod shop/web`; if the API server generates the name, as `Pod shop/web-*`.

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use podloom_controllers::{
-    MutatedPod, NamespaceMetadata, Note, PluginOutcome, PluginRun, PodMutator, PodRejection,
-    PodRequest, RejectedPod,
+use podloom_mutation::{
+    CallFailure, MutatedPod, NamespaceMetadata, Note, PluginOutcome, PluginRun, PodMutator,
+    PodRejection, PodRequest, RejectedPod,
 };
 use podloom_turns::{Limits, Lines};
 use prometheus_client::encoding::text;
@@ -86,10 +86,8 @@ fn run(outcome: PluginOutcome, notes: &[&str]) -> PluginRun {
         plugin: "sidecar".to_owned(),
         version: "1".to_owned(),
         outcome,
-        writes: Vec::new(),
-        refused_writes: 0,
-        refused_reads: 0,
         notes: notes.iter().copied().map(Note::normal).collect(),
+        ..PluginRun::default()
     }
 }
 
@@ -287,7 +285,10 @@ async fn notes_and_ignored_failures_are_warnings() {
             PluginOutcome::Mutated,
             &["the user's container proxy stays"],
         ),
-        run(PluginOutcome::Ignored("it ran for 1 s".to_owned()), &[]),
+        run(
+            PluginOutcome::Ignored(CallFailure::Reported("it ran for 1 s".to_owned())),
+            &[],
+        ),
     ];
     let patch = Some("[{}]");
     let (answer, outcome) = ask(review(&json!({}), &json!({})), Ok((patch, runs)))
@@ -354,7 +355,10 @@ async fn a_denial_and_a_failure_are_answers_and_a_missing_chain_is_none() {
     let broken = || PodRejection::Broken("sidecar: it trapped".to_owned());
     let (answer, outcome) = asked(
         broken(),
-        vec![run(PluginOutcome::Failed("it trapped".to_owned()), &[])],
+        vec![run(
+            PluginOutcome::Failed(CallFailure::Reported("it trapped".to_owned())),
+            &[],
+        )],
     )
     .await
     .expect("an answer");
@@ -401,7 +405,7 @@ async fn a_mirror_pod_of_anybody_but_a_kubelet_passes_the_chain() {
 #[tokio::test]
 async fn a_pod_whose_namespace_cannot_be_read_gets_no_answer_if_a_plugin_needs_it() {
     let review = review(&json!({ "namespace": "unread" }), &json!({}));
-    let failed = PluginOutcome::Failed("it needs labels".to_owned());
+    let failed = PluginOutcome::Failed(CallFailure::Reported("it needs labels".to_owned()));
     let unread = PodRejection::Unread("sidecar: it needs labels".to_owned());
     let rejected = rejected(unread, vec![run(failed, &[])]);
     let Asked { answer, asked, .. } = ask(review.clone(), Err(rejected)).await;

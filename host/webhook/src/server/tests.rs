@@ -9,9 +9,9 @@ use axum::extract::ConnectInfo;
 use axum::http::{Request, StatusCode};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
-use podloom_controllers::{
-    AdmissionCaches, BlockingThreads, CleanerSettings, CleanerValidator, MutatedPod,
-    NamespaceMetadata, PodMutator, PodRejection, PodRequest, RejectedPod,
+use podloom_controllers::{AdmissionCaches, BlockingThreads, CleanerSettings, CleanerValidator};
+use podloom_mutation::{
+    MutatedPod, NamespaceMetadata, PodMutator, PodRejection, PodRequest, RejectedPod,
 };
 use podloom_turns::{Limits, Lines};
 use prometheus_client::encoding::text;

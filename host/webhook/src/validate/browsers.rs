@@ -6,10 +6,8 @@ use std::time::Instant;
 use podloom_api::{BrowserConfigObject, BrowserObject, SelenosisApi};
 use podloom_controllers::render::Pair;
 use podloom_controllers::validate::{self, Before, DryPod, DryPods, Version};
-use podloom_controllers::{
-    Finding, Findings, NamespaceMetadata, PluginOutcome, PodRejection, PodRequest, RejectedPod,
-    Subject,
-};
+use podloom_controllers::{Finding, Findings, Subject};
+use podloom_mutation::{NamespaceMetadata, PluginOutcome, PodRejection, PodRequest, RejectedPod};
 use serde_json::Value;
 use tokio::time::timeout_at;
 

@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 use futures::FutureExt;
 use futures::future::{self, BoxFuture};
 use podloom_api::TunnelClassObject;
-use podloom_controllers::{
-    AdmissionCaches, BlockingThreads, CleanerSettings, CleanerValidator, MutatedPod,
-    NamespaceMetadata, PluginOutcome, PluginRun, PodMutator, PodRejection, PodRequest, RejectedPod,
+use podloom_controllers::{AdmissionCaches, BlockingThreads, CleanerSettings, CleanerValidator};
+use podloom_mutation::{
+    CallFailure, MutatedPod, NamespaceMetadata, PluginOutcome, PluginRun, PodMutator, PodRejection,
+    PodRequest, RejectedPod,
 };
 use podloom_turns::Limits;
 use serde_json::{Value, json};
@@ -40,10 +41,7 @@ impl PodMutator for Chain {
                     plugin: "hardening".to_owned(),
                     version: "1".to_owned(),
                     outcome,
-                    writes: Vec::new(),
-                    refused_writes: 0,
-                    refused_reads: 0,
-                    notes: Vec::new(),
+                    ..PluginRun::default()
                 }]
             };
             let text = || format!("not {image}");
@@ -54,7 +52,7 @@ impl PodMutator for Chain {
                 }),
                 Some("failing") => Err(RejectedPod {
                     rejection: PodRejection::Broken(format!("hardening: {}", text())),
-                    runs: run(PluginOutcome::Failed(text())),
+                    runs: run(PluginOutcome::Failed(CallFailure::Reported(text()))),
                 }),
                 Some("unloaded") => {
                     Err(PodRejection::Broken("no plugin chain is loaded".to_owned()).into())

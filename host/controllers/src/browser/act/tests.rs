@@ -1,10 +1,10 @@
 use k8s_openapi::api::core::v1::Pod;
+use podloom_mutation::PodRejection;
 
 use super::ActionOutcome;
 use crate::browser::kind::tests::{browser, controller_of};
 use crate::engine::fixtures::{client, context, status};
 use crate::engine::kind::Source;
-use crate::mutator::PodRejection;
 
 /// What creating a pod comes to where the API server refuses it so: a refusal, or none, which is an error to be tried again.
 async fn check(code: u16, reason: &str, expected: Option<PodRejection>) {

@@ -1,10 +1,10 @@
 use std::time::Duration;
 
 use podloom_api::Phase;
+use podloom_mutation::Severity;
 
 use super::{Cause, Disruption, Exit, go_duration};
 use crate::browser::render::{Missing, ResolveError};
-use crate::engine::events::Severity;
 
 /// What clients read of a cause: phase and reason of the status, the Event's type and reason, and the message.
 #[track_caller]

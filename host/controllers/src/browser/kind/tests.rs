@@ -7,6 +7,7 @@ use kube::core::ApiResource;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
 use podloom_api::{BrowserObject, SelenosisApi, SelenosisKind};
+use podloom_mutation::{MutatedPod, PodMutator, PodRequest, RejectedPod};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
@@ -22,7 +23,6 @@ use crate::engine::kind::{Kind, Source};
 use crate::engine::metrics::Objects;
 use crate::engine::namespaces::Namespaces;
 use crate::engine::optional::OptionalCache;
-use crate::mutator::{MutatedPod, PodMutator, PodRequest, RejectedPod};
 
 /// A chain without plugins.
 struct Untouched;

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use podloom_api::SelenosisApi;
+use podloom_mutation::PodRejection;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -13,7 +14,6 @@ use crate::browser::action::{Action, PodDeletion};
 use crate::browser::cause::Disruption;
 use crate::browser::timeouts::Timeouts;
 use crate::engine::readable::Readable;
-use crate::mutator::PodRejection;
 
 /// The world that cases are about.
 #[derive(Deserialize)]

@@ -9,6 +9,7 @@ use std::vec;
 
 use kube::core::ObjectMeta;
 use podloom_api::{BrowserConfigObject, BrowserConfigSpec, SelenosisApi, SelenosisKind};
+use podloom_mutation::PodRequest;
 use serde_json::Value;
 
 use super::asking_for;
@@ -16,7 +17,6 @@ use crate::browser::render::{
     ConfigRef, EffectiveDigest, MERGED_MAX, Pair, Resolved, browser_labels, merged_size,
     render_pod, resolve_pair,
 };
-use crate::mutator::PodRequest;
 
 /// How many pods of one BrowserConfig are tried.
 pub const DRY_PODS: usize = 32;

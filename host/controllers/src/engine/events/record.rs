@@ -11,10 +11,11 @@ use k8s_openapi::api::events::v1::{Event, EventSeries};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
+use podloom_mutation::Severity;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{Notice, Severity, cut};
+use super::{Notice, cut};
 
 /// The reporting controller of all Events.
 const REPORTER: &str = "podloom";

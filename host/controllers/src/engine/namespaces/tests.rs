@@ -6,11 +6,12 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::core::{ObjectMeta, PartialObjectMeta, PartialObjectMetaExt};
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
+use podloom_mutation::NamespaceMetadata;
 use prometheus_client::registry::Registry;
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::{NamespaceMetadata, Namespaces, UnreadNamespaces, are_refused, missing};
+use super::{Namespaces, UnreadNamespaces, are_refused, missing};
 use crate::engine::fixtures::{failure, scripted};
 use crate::engine::metrics::EngineMetrics;
 use crate::engine::optional::OptionalCache;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use podloom_api::names::annotation;
+use podloom_mutation::{PodRejection, PodRequest, remarks};
 use serde_json::json;
 
 use super::super::action::{ActionOutcome, Apply, Why};
@@ -19,7 +20,6 @@ use crate::engine::answer::{Deleted, Patched, Stored};
 use crate::engine::error::{Attempt, Error};
 use crate::engine::kind::{Context, Kind};
 use crate::engine::write::{Deletion, Target};
-use crate::mutator::{PodRejection, PodRequest, remarks};
 
 const READ: Attempt = Attempt::new("ReadDeployment", "read Deployment");
 const ADOPT: Attempt = Attempt::new("AdoptDeployment", "adopt Deployment");

@@ -2,12 +2,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use podloom_api::{PortalExposeObject, RelayTarget, TunnelClassObject};
+use podloom_mutation::MutatedPod;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{Finished, Inputs, Tunnel, finish, tunnel};
-use crate::mutator::MutatedPod;
 use crate::portal::check::check;
 use crate::portal::class::choose;
 use crate::portal::settings::TunnelSettings;

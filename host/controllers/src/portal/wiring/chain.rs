@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use podloom_mutation::PodMutator;
 use tokio::time::sleep;
 
 use super::exposes::Exposes;
-use crate::mutator::PodMutator;
 
 /// How often to look: the look is cheap.
 const LOOK: Duration = Duration::from_secs(1);
@@ -37,7 +37,7 @@ mod tests {
     use super::super::exposes::Scope;
     use super::*;
     use crate::engine::wakes::Wakes;
-    use crate::mutator::{MutatedPod, PodRequest, RejectedPod};
+    use podloom_mutation::{MutatedPod, PodRequest, RejectedPod};
 
     /// Its digest is another one after three looks.
     #[derive(Default)]

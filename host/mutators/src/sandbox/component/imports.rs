@@ -39,7 +39,7 @@ impl host::Host for Guest {
 
 impl request::Host for Guest {
     fn kind(&mut self) -> wasmtime::Result<String> {
-        Ok(self.request()?.kind.clone())
+        Ok(self.request()?.kind.to_owned())
     }
 
     fn name(&mut self) -> wasmtime::Result<String> {

@@ -14,11 +14,12 @@
 //!   and bounds too. While `cabi_realloc` runs, the guest must not call imports (`may_leave`).
 //! - The bytes that the guest passes in one call are limited, and counted before anything is allocated.
 
+use podloom_mutation::CallFailure;
 use podloom_pod_path::AccessError;
 use wasmtime::{Caller, Memory, Trap, TypedFunc};
 
 use crate::limits::PAYLOAD_BYTES;
-use crate::sandbox::{CallFailure, Guest};
+use crate::sandbox::{Guest, failure};
 
 /// `cabi_realloc(old pointer, old size, alignment, new size) -> pointer`
 pub(super) type Realloc = TypedFunc<(u32, u32, u32, u32), u32>;
@@ -89,10 +90,7 @@ impl<'m> GuestReader<'m> {
     }
 
     fn take(&mut self, bytes: usize) -> Result<(), CallFailure> {
-        self.left = self
-            .left
-            .checked_sub(bytes)
-            .ok_or_else(CallFailure::payload)?;
+        self.left = self.left.checked_sub(bytes).ok_or_else(failure::payload)?;
         Ok(())
     }
 }

@@ -5,14 +5,14 @@
 
 use std::sync::Arc;
 
+use podloom_mutation::{CallFailure, PodRequest};
 use podloom_pod_path::AccessError;
 use wasmtime::{Caller, Linker, Memory, Trap};
 
 use super::POD;
 use super::abi::{GuestReader, GuestWriter, broken, unexpected_case};
-use crate::request::Request;
+use crate::sandbox::Guest;
 use crate::sandbox::services::LogLevel;
-use crate::sandbox::{CallFailure, Guest};
 
 type ImportResult = wasmtime::Result<()>;
 
@@ -167,7 +167,7 @@ fn namespace(caller: Caller<'_, Guest>, result: u32) -> ImportResult {
 fn of_request(
     mut caller: Caller<'_, Guest>,
     result: u32,
-    text: fn(&Request) -> &String,
+    text: for<'r> fn(&'r PodRequest) -> &'r str,
 ) -> ImportResult {
     let request = Arc::clone(caller.data().request()?);
     lower::<STRING>(&mut caller, result)?.string(result, text(&request))
@@ -180,7 +180,7 @@ fn label(caller: Caller<'_, Guest>, key: u32, length: u32, result: u32) -> Impor
 }
 
 fn annotation(caller: Caller<'_, Guest>, key: u32, length: u32, result: u32) -> ImportResult {
-    look_up(caller, (key, length), result, Request::annotation)
+    look_up(caller, (key, length), result, PodRequest::annotation)
 }
 
 fn namespace_label(caller: Caller<'_, Guest>, key: u32, length: u32, result: u32) -> ImportResult {
@@ -197,14 +197,19 @@ fn namespace_annotation(
     result: u32,
 ) -> ImportResult {
     caller.data().request_for_namespace()?;
-    look_up(caller, (key, length), result, Request::namespace_annotation)
+    look_up(
+        caller,
+        (key, length),
+        result,
+        PodRequest::namespace_annotation,
+    )
 }
 
 fn look_up(
     mut caller: Caller<'_, Guest>,
     key: (u32, u32),
     result: u32,
-    value: for<'r> fn(&'r Request, &str) -> Option<&'r str>,
+    value: for<'r> fn(&'r PodRequest, &str) -> Option<&'r str>,
 ) -> ImportResult {
     let request = Arc::clone(caller.data().request()?);
     let (mut reader, _) = lift(&mut caller)?;

@@ -4,7 +4,8 @@
 use std::cell::RefCell;
 use std::sync::OnceLock;
 
-use podloom_mutators::{Chain, Mutation, PluginRun, Rejected, RunOutcome};
+use podloom_mutation::{MutatedPod, PluginOutcome, PluginRun, RejectedPod};
+use podloom_mutators::Chain;
 use proptest::bool::weighted;
 use proptest::collection::vec;
 use proptest::prelude::{ProptestConfig, Strategy, any, prop_oneof};
@@ -152,15 +153,16 @@ struct Sample {
 }
 
 impl Sample {
-    fn count(&mut self, result: &Result<Mutation, Rejected>) {
+    fn count(&mut self, result: &Result<MutatedPod, RejectedPod>) {
         let Ok(mutation) = result else {
             self.refused += 1;
             return;
         };
         self.passed += 1;
-        let is_ignored = |run: &PluginRun| matches!(run.outcome, RunOutcome::Ignored(_));
+        let is_ignored = |run: &PluginRun| matches!(run.outcome, PluginOutcome::Ignored(_));
         let after = mutation.runs.iter().skip_while(|run| !is_ignored(run));
-        let writes = |run: &PluginRun| run.plugin != "good" && run.outcome == RunOutcome::Mutated;
+        let writes =
+            |run: &PluginRun| run.plugin != "good" && run.outcome == PluginOutcome::Mutated;
         self.rolled_back += usize::from(after.into_iter().any(writes));
     }
 }
@@ -201,9 +203,13 @@ fn what_was_taken_back_is_not_in_it() {
         ("persists", ""),
     ]);
     let mutation = chain.mutate(pod(), request()).expect("a pod");
-    assert!(matches!(mutation.runs[1].outcome, RunOutcome::Ignored(_)));
+    assert!(matches!(
+        mutation.runs[1].outcome,
+        PluginOutcome::Ignored(_)
+    ));
     check_patch(&pod(), &mutation);
-    let patch: Value = serde_json::from_str(&mutation.patch().expect("a patch")).expect("JSON");
+    let patch: Value =
+        serde_json::from_str(mutation.patch.as_ref().expect("a patch")).expect("JSON");
     let paths: Vec<&str> = patch
         .as_array()
         .expect("a list")
@@ -239,7 +245,7 @@ fn the_parents_of_a_stamp_are_made() {
         let mut stamped = mutation.pod;
         stamped["metadata"]["managedFields"] = json!([{ "manager": "x" }]);
         let again = chain.mutate(stamped, request()).expect("a pod");
-        assert_eq!(again.patch().as_deref(), Some("[]"));
+        assert_eq!(again.patch.as_deref(), Some("[]"));
     }
 }
 

@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use podloom_controllers::{PodMutator, PodRequest};
+use podloom_mutation::{PodMutator, PodRequest};
 use podloom_mutators::{Chain, Slot};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};

@@ -9,7 +9,7 @@ use axum::body::{Body, BodyDataStream};
 use axum::extract::ConnectInfo;
 use futures::StreamExt;
 use http::{HeaderMap, Request, Response, StatusCode, header};
-use podloom_controllers::PodRequest;
+use podloom_mutation::PodRequest;
 use podloom_mutators::Reload;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;

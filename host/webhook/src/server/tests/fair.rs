@@ -7,7 +7,7 @@ use axum::Router;
 use axum::http::StatusCode;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use podloom_controllers::{MutatedPod, PodMutator, PodRequest, RejectedPod};
+use podloom_mutation::{MutatedPod, PodMutator, PodRequest, RejectedPod};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};

@@ -1,11 +1,11 @@
 use std::sync::atomic::Ordering;
 
+use podloom_mutation::PodRejection;
 use serde_json::{Value, json};
 
 use super::cluster::Cluster;
 use super::server::{DEPLOYMENT, EXPOSE, SECRET, SECRETS};
 use crate::engine::pass::Next;
-use crate::mutator::PodRejection;
 use crate::portal::action::{Action, ActionOutcome, Apply, Why};
 use crate::portal::world::Try;
 

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use podloom_api::RelayConnection;
+use podloom_mutation::MutatedPod;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::engine::readable::Readable;
-use crate::mutator::MutatedPod;
 use crate::portal::authority::Authority;
 use crate::portal::plan::{Action, plan};
 use crate::portal::relays::{Link, Observation};

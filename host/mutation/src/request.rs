@@ -1,0 +1,100 @@
+//! Which pod is mutated, and for which object.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use podloom_pod_path::LAST_APPLIED;
+
+/// The label that the API server sets on every namespace.
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+
+/// What a pod is mutated for, as far as plugins may ask.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodRequest {
+    /// The kind of the object that the pod is made for; `Pod` for pods without one, and for templates of workloads.
+    pub kind: &'static str,
+    /// The object's name; empty if the API server will generate it.
+    pub name: String,
+    /// The object's namespace.
+    pub namespace: String,
+    /// The object's labels.
+    pub labels: BTreeMap<String, String>,
+    /// The object's annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// The namespace's labels.
+    pub namespace_labels: BTreeMap<String, String>,
+    /// The namespace's annotations.
+    pub namespace_annotations: BTreeMap<String, String>,
+    /// Whether the namespace's labels and annotations are not known: then a plugin that needs them fails the pod, whatever its failure
+    /// policy is.
+    pub is_namespace_unread: bool,
+    /// Keys of the labels that the workload's selector matches: no plugin may change them.
+    pub selector: Arc<[String]>,
+    /// Whether the selector was not read, since the chain wrote no labels at the time. A chain that writes labels then rejects the pod
+    /// as overdue.
+    pub is_selector_unread: bool,
+    /// Whether this is a dry run: the pod will not be created.
+    pub dry_run: bool,
+    /// When the caller stops waiting: a plugin that is still running then has failed. None: only the plugins' own timeouts count.
+    pub deadline: Option<Instant>,
+    /// Who asks; none for the operator itself. Only for the limit on log lines: plugins do not see it.
+    pub peer: Option<IpAddr>,
+    /// Whether to make the patch, which costs as much time as the writes themselves.
+    pub wants_patch: bool,
+}
+
+/// The labels and annotations of a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamespaceMetadata {
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its annotations.
+    pub annotations: BTreeMap<String, String>,
+}
+
+impl NamespaceMetadata {
+    /// Returns what every namespace has.
+    #[must_use]
+    pub fn nothing_but(name: &str) -> Self {
+        Self::default().named(name)
+    }
+
+    /// Returns it with the label that every namespace has.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        self.labels.insert(NAME_LABEL.to_owned(), name.to_owned());
+        self
+    }
+}
+
+impl PodRequest {
+    /// Returns the request with what the namespace says of itself; none if that is not known.
+    #[must_use]
+    pub fn of_namespace(self, about: Option<NamespaceMetadata>) -> Self {
+        let is_namespace_unread = about.is_none();
+        let about = about.unwrap_or_default();
+        Self {
+            namespace_labels: about.labels,
+            namespace_annotations: about.annotations,
+            is_namespace_unread,
+            ..self
+        }
+    }
+
+    /// Returns an annotation of the object, unless it is hidden from plugins.
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        shown(&self.annotations, key)
+    }
+
+    /// Returns an annotation of the namespace, unless it is hidden from plugins.
+    pub fn namespace_annotation(&self, key: &str) -> Option<&str> {
+        shown(&self.namespace_annotations, key)
+    }
+}
+
+fn shown<'r>(annotations: &'r BTreeMap<String, String>, key: &str) -> Option<&'r str> {
+    let value = annotations.get(key).filter(|_| key != LAST_APPLIED);
+    value.map(String::as_str)
+}
