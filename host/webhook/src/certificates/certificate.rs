@@ -1,7 +1,6 @@
 //! A parsed certificate: what it is, until when it is valid, for which hosts, and who signed it.
 //!
-//! rustls is the parser, so what is accepted here is what its handshakes accept. It has no accessors for dates and for "is an
-//! authority", but the errors of its verification have both: it compares the dates first and looks at the basic constraints next.
+//! What is accepted here is what rustls' handshakes accept. It has no accessors for dates and basic constraints.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,12 +11,13 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
-use rustls::{CertificateError, Error, RootCertStore};
+use rustls::{Error, RootCertStore};
+use x509_parser::prelude::{ASN1Time, FromDer, X509Certificate};
 
 /// The common name of our authorities.
 pub(super) const AUTHORITY: &str = "podloom-webhook-ca";
 /// Their whole subject in DER: one relative name, whose only attribute is a common name in UTF-8.
-const SUBJECT: &[u8] = b"\x31\x1b\x30\x19\x06\x03\x55\x04\x03\x0c\x12podloom-webhook-ca";
+const SUBJECT: &[u8] = b"\x30\x1d\x31\x1b\x30\x19\x06\x03\x55\x04\x03\x0c\x12podloom-webhook-ca";
 
 /// A certificate that can be parsed.
 #[derive(Clone, PartialEq, Eq)]
@@ -25,9 +25,8 @@ pub(super) struct Certificate {
     pub(super) der: CertificateDer<'static>,
     pub(super) not_before: SystemTime,
     pub(super) not_after: SystemTime,
-    is_authority: bool,
-    /// In DER, without the outer sequence.
-    subject: Vec<u8>,
+    /// Whether it is an authority that Podloom made.
+    pub(super) is_our_authority: bool,
 }
 
 /// The bytes are no X.509 certificate that TLS could use.
@@ -37,38 +36,15 @@ pub(super) struct NotACertificate;
 
 impl Certificate {
     pub(super) fn parse(der: CertificateDer<'static>) -> Result<Self, NotACertificate> {
-        let anchors = anchors(&der).ok_or(NotACertificate)?;
-        let anchor = anchors.roots.first().ok_or(NotACertificate)?;
-        let subject = anchor.subject.to_vec();
-        let parsed = ParsedCertificate::try_from(&der).map_err(|_| NotACertificate)?;
-        let end = UnixTime::since_unix_epoch(Duration::MAX);
-        let Err(CertificateError::ExpiredContext { not_after, .. }) =
-            verify(&parsed, &anchors, end)
-        else {
-            return Err(NotACertificate);
-        };
-        let start = UnixTime::since_unix_epoch(Duration::ZERO);
-        let not_before = match verify(&parsed, &anchors, start) {
-            Err(CertificateError::NotValidYetContext { not_before, .. }) => not_before,
-            // Valid since 1970.
-            _ => start,
-        };
-        let is_authority = match verify(&parsed, &anchors, not_after) {
-            Err(CertificateError::Other(other)) => other.to_string() == "CaUsedAsEndEntity",
-            _ => false,
-        };
+        ParsedCertificate::try_from(&der).map_err(|_| NotACertificate)?;
+        let (_, read) = X509Certificate::from_der(&der).map_err(|_| NotACertificate)?;
+        let (valid, is_authority) = (read.validity(), read.is_ca());
         Ok(Self {
-            not_before: system_time(not_before).ok_or(NotACertificate)?,
-            not_after: system_time(not_after).ok_or(NotACertificate)?,
-            is_authority,
-            subject,
+            not_before: system_time(valid.not_before).ok_or(NotACertificate)?,
+            not_after: system_time(valid.not_after).ok_or(NotACertificate)?,
+            is_our_authority: is_authority && read.subject().as_raw() == SUBJECT,
             der,
         })
-    }
-
-    /// Whether it is an authority that Podloom made.
-    pub(super) fn is_our_authority(&self) -> bool {
-        self.is_authority && self.subject == SUBJECT
     }
 
     pub(super) fn is_valid_at(&self, now: SystemTime) -> bool {
@@ -118,27 +94,24 @@ fn verify(
     certificate: &ParsedCertificate<'_>,
     anchors: &RootCertStore,
     at: UnixTime,
-) -> Result<(), CertificateError> {
+) -> Result<(), Error> {
     let algorithms = ring::default_provider()
         .signature_verification_algorithms
         .all;
-    let verified =
-        verify_server_cert_signed_by_trust_anchor(certificate, anchors, &[], at, algorithms);
-    verified.map_err(|error| match error {
-        Error::InvalidCertificate(error) => error,
-        _ => CertificateError::BadEncoding,
-    })
+    verify_server_cert_signed_by_trust_anchor(certificate, anchors, &[], at, algorithms)
 }
 
-fn system_time(time: UnixTime) -> Option<SystemTime> {
-    UNIX_EPOCH.checked_add(Duration::from_secs(time.as_secs()))
+/// One before 1970 is that of 1970.
+fn system_time(time: ASN1Time) -> Option<SystemTime> {
+    let seconds = u64::try_from(time.timestamp()).unwrap_or_default();
+    UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
 }
 
 impl fmt::Debug for Certificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Certificate");
         shown.field("not_after", &self.not_after);
-        shown.field("is_authority", &self.is_authority);
+        shown.field("is_our_authority", &self.is_our_authority);
         shown.finish_non_exhaustive()
     }
 }

@@ -53,7 +53,7 @@ impl Keyring {
         let readable = text.get(..FIELD_MAX).unwrap_or(text);
         let mut authorities: Vec<Certificate> = Vec::new();
         for found in parse_all(readable, AUTHORITIES_READ) {
-            if found.is_our_authority() && !authorities.contains(&found) {
+            if found.is_our_authority && !authorities.contains(&found) {
                 authorities.push(found);
             }
         }

@@ -195,7 +195,7 @@ pub(super) fn trusted(configurations: &[Configuration]) -> Vec<Certificate> {
     let mut webhooks = configurations.iter().flat_map(Configuration::webhooks);
     let first = webhooks.next().map(|webhook| certificates(&webhook.bundle));
     let mut found = first.unwrap_or_default();
-    found.retain(|found| found.is_our_authority() && is_trusted(found, configurations));
+    found.retain(|found| found.is_our_authority && is_trusted(found, configurations));
     found
 }
 
@@ -204,7 +204,7 @@ pub(super) fn published(configurations: &[Configuration], now: SystemTime) -> Ve
     let mut found: Vec<Certificate> = Vec::new();
     for webhook in configurations.iter().flat_map(Configuration::webhooks) {
         for certificate in certificates(&webhook.bundle) {
-            let is_useful = certificate.is_our_authority() && certificate.is_valid_at(now);
+            let is_useful = certificate.is_our_authority && certificate.is_valid_at(now);
             if is_useful && !found.contains(&certificate) {
                 found.push(certificate);
             }

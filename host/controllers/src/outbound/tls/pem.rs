@@ -6,12 +6,10 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use rustls::client::verify_server_cert_signed_by_trust_anchor;
-use rustls::crypto::ring;
+use rustls::RootCertStore;
 use rustls::pki_types::pem::{Error as PemFault, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
-use rustls::server::ParsedCertificate;
-use rustls::{CertificateError, Error, RootCertStore};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use x509_parser::prelude::{FromDer, X509Certificate, X509Version};
 
 /// The largest text, in bytes; Mozilla's whole list is a quarter of that.
 const TEXT_MAX: usize = 1024 * 1024;
@@ -137,11 +135,11 @@ impl Pem {
         for (index, certificate) in self.certificates()?.into_iter().enumerate() {
             let reason = "it is not an X.509 certificate";
             let broken = |_| self.broken(CERTIFICATE, index, reason.to_owned());
-            if is_leaf(&certificate) {
+            if is_authority(&certificate) {
+                store.add(certificate).map_err(broken)?;
+            } else {
                 RootCertStore::empty().add(certificate).map_err(broken)?;
                 leaf = leaf.or(Some(index));
-            } else {
-                store.add(certificate).map_err(broken)?;
             }
         }
         Ok(leaf)
@@ -200,40 +198,10 @@ fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Whether a certificate is a leaf by its basic constraints. Those of version 1, which have none, count as authorities.
-///
-/// rustls checks the basic constraints when it verifies, so this verifies the certificate as a server's, at a time when it is valid:
-/// an authority's is rejected as such.
-fn is_leaf(certificate: &CertificateDer<'_>) -> bool {
-    let Ok(parsed) = ParsedCertificate::try_from(certificate) else {
-        return false;
-    };
-    let algorithms = ring::default_provider()
-        .signature_verification_algorithms
-        .all;
-    let nobody = RootCertStore::empty();
-    let verify =
-        |now| verify_server_cert_signed_by_trust_anchor(&parsed, &nobody, &[], now, algorithms);
-    let found = match verify(UnixTime::now()) {
-        Err(Error::InvalidCertificate(CertificateError::ExpiredContext { not_after, .. })) => {
-            verify(not_after)
-        }
-        Err(Error::InvalidCertificate(CertificateError::NotValidYetContext {
-            not_before, ..
-        })) => verify(not_before),
-        found => found,
-    };
-    !found.is_err_and(|error| is_of_authority(&error))
-}
-
-/// Returns whether a certificate was rejected as a server's because it is an authority's.
-pub(super) fn is_of_authority(error: &Error) -> bool {
-    match error {
-        Error::InvalidCertificate(CertificateError::Other(other)) => {
-            other.to_string() == "CaUsedAsEndEntity"
-        }
-        _ => false,
-    }
+/// Whether a certificate is an authority's by its basic constraints. Those of version 1, which have none, count as authorities.
+pub(super) fn is_authority(certificate: &CertificateDer<'_>) -> bool {
+    X509Certificate::from_der(certificate)
+        .is_ok_and(|(_, read)| read.is_ca() || read.version() == X509Version::V1)
 }
 
 impl fmt::Debug for Pem {

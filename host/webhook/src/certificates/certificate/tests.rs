@@ -1,6 +1,6 @@
 use std::time::{Duration, UNIX_EPOCH};
 
-use rcgen::{CertificateParams, DnType, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair};
 use rustls::pki_types::ServerName;
 
 use super::super::sign;
@@ -20,7 +20,7 @@ fn noon() -> SystemTime {
 #[test]
 fn an_authority_of_ours_is_known_by_its_name_and_its_constraints() {
     let authority = sign::authority(noon(), DAY).unwrap().certificate;
-    assert!(authority.is_our_authority());
+    assert!(authority.is_our_authority);
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::default();
     params
@@ -28,8 +28,15 @@ fn an_authority_of_ours_is_known_by_its_name_and_its_constraints() {
         .push(DnType::CommonName, AUTHORITY);
     let leaf = params.self_signed(&key).unwrap();
     let leaf = Certificate::parse(leaf.into()).unwrap();
-    assert_eq!(leaf.subject, authority.subject);
-    assert!(!leaf.is_our_authority(), "it is no authority");
+    assert!(!leaf.is_our_authority, "it is no authority");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let alike = params.self_signed(&key).unwrap();
+    let alike = Certificate::parse(alike.into()).unwrap();
+    assert!(alike.is_our_authority, "name and constraints are all");
+    params.distinguished_name.push(DnType::CountryName, "US");
+    let other = params.self_signed(&key).unwrap();
+    let other = Certificate::parse(other.into()).unwrap();
+    assert!(!other.is_our_authority, "it has another name");
 }
 
 #[test]
@@ -45,6 +52,33 @@ fn dates_are_read_to_the_second() {
     let late = noon() + DAY * 365 * 40;
     let authority = sign::authority(late, DAY).unwrap();
     assert_eq!(authority.certificate.not_after, late + DAY * 4);
+}
+
+/// What is read of a certificate is what a client says about it.
+#[test]
+fn clients_reject_what_is_expired_early_an_authority_or_for_other_hosts() {
+    let authority = sign::authority(noon(), DAY).unwrap().certificate;
+    let signer = sign::authority(noon(), DAY).unwrap();
+    let leaf = sign::server(&signer.key, &[host("localhost")], noon(), DAY).unwrap();
+    let (leaf, second) = (leaf.certificate, Duration::from_secs(1));
+    let verdict = |certificate: &Certificate, at: SystemTime| {
+        let parsed = ParsedCertificate::try_from(&certificate.der).unwrap();
+        let anchors = anchors(&signer.certificate.der).unwrap();
+        let at = at.duration_since(UNIX_EPOCH).unwrap();
+        verify(&parsed, &anchors, UnixTime::since_unix_epoch(at))
+    };
+    for at in [leaf.not_before, leaf.not_after] {
+        assert_eq!((leaf.is_valid_at(at), verdict(&leaf, at)), (true, Ok(())));
+    }
+    let late = verdict(&leaf, leaf.not_after + second).unwrap_err();
+    let early = verdict(&leaf, leaf.not_before - second).unwrap_err();
+    let of_authority = verdict(&authority, noon()).unwrap_err();
+    let is = |error: Error, words: &str| assert!(format!("{error:?}").contains(words), "{error:?}");
+    is(late, "ExpiredContext");
+    is(early, "NotValidYetContext");
+    is(of_authority, "CaUsedAsEndEntity");
+    assert!(authority.is_our_authority && !leaf.is_our_authority);
+    assert!(leaf.is_for(&host("localhost")) && !leaf.is_for(&host("other")));
 }
 
 #[test]
