@@ -6,47 +6,31 @@
 //! - *Own*: the operator makes an authority and server certificates, and keeps them in a Secret. The leader writes it and the caBundle
 //!   of both configurations ([`issue`]); every replica, the leader too, serves what it reads there ([`serve_own`]).
 //!
-//! All three are control loops with one id. What they decide is in pure functions: `plan` for the leader, `decide` for a replica.
-//! Everything that is read, from files, the Secret or the configurations, may be damaged or hostile. Private keys are in no log, error
-//! or `Debug`.
+//! All three are control loops with one id (`looks`). What they decide is in pure functions: `plan` for the leader, those at the end of
+//! `serve` for a replica. Everything that is read, from files, the Secret or the configurations, may be damaged or hostile. Private keys are in no
+//! log, error or `Debug`.
 
-mod certificate;
 mod cluster;
-mod decide;
+mod configuration;
 mod files;
 mod issue;
-mod keyring;
-mod metrics;
+mod looks;
 mod plan;
-mod problems;
+mod secret;
 mod serve;
-mod sign;
 mod slot;
-mod times;
-mod trusted;
-mod world;
+mod x509;
 
-use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use kube::Client;
-use podloom_control_loop::Options;
 use podloom_controllers::Clock;
 use rustls::pki_types::ServerName;
 
-use cluster::Cluster;
-use plan::Policy;
-use times::Times;
-use world::Endpoint;
-
 pub use files::serve_files;
 pub use issue::issue;
-pub use metrics::CertificateMetrics;
 pub use serve::serve_own;
-pub use slot::{CertificateSlot, server_config};
-
-/// The shortest lifetime of a server certificate. It is for tests; anything below weeks is of no use.
-const LIFETIME_MIN: Duration = Duration::from_secs(2);
+pub use slot::{CertificateMetrics, CertificateSlot, server_config};
 
 /// Certificates that the operator makes itself.
 #[derive(Clone)]
@@ -95,49 +79,10 @@ impl Hosts {
             return Err(HostError::None);
         }
         let parsed = hosts.iter().map(|host| {
-            let host = host.as_ref();
-            let invalid = |_| HostError::Invalid(host.to_owned());
-            ServerName::try_from(host.to_owned()).map_err(invalid)
+            let host = host.as_ref().to_owned();
+            ServerName::try_from(host.clone()).map_err(|_| HostError::Invalid(host))
         });
         Ok(Self(parsed.collect::<Result<_, _>>()?))
-    }
-}
-
-impl OwnSetup {
-    fn policy(&self) -> Policy {
-        let lifetime = self.lifetime.max(LIFETIME_MIN);
-        Policy {
-            hosts: self.hosts.0.clone(),
-            lifetime,
-            times: Times::of(lifetime),
-        }
-    }
-
-    fn cluster(&self) -> Cluster {
-        Cluster {
-            client: self.client.clone(),
-            namespace: self.namespace.clone(),
-            secret: self.secret.clone(),
-            configurations: self.configurations.clone(),
-            endpoint: Endpoint {
-                service: (self.namespace.clone(), self.service.clone()),
-                hosts: self.hosts.0.clone(),
-            },
-        }
-    }
-}
-
-/// The options of a loop with one id, which its handler looks at again by itself.
-fn options(look: Duration) -> Options {
-    Options {
-        workers: NonZeroUsize::MIN,
-        resync_interval: Some(look),
-        backoff_cap: look,
-        // The requests and the disk have shorter limits of their own.
-        get_timeout: Duration::from_secs(60),
-        handle_timeout: Duration::from_secs(60),
-        drain_timeout: Duration::from_secs(1),
-        ..Options::default()
     }
 }
 

@@ -7,13 +7,14 @@ use std::time::Duration;
 use http::Method;
 use http::header::CONTENT_TYPE;
 use k8s_openapi::api::core::v1::Secret;
-use kube::{Client, Error};
+use kube::Error;
 use podloom_controllers::duties::WEBHOOK_NAME;
-use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::plan::Publication;
-use super::world::{Configuration, Endpoint, SecretState, World};
+use super::OwnSetup;
+use super::configuration::{Configuration, Configurations, Publication};
+use super::looks::Problem;
+use super::secret::OurSecret;
 
 /// How long a request may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -21,146 +22,140 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const MESSAGE_MAX: usize = 300;
 /// The reason in an error that kube makes of an answer that is not the API server's.
 const UNKNOWN_ANSWER: &str = "Failed to parse error data";
-
-const JSON: &str = "application/json";
-const JSON_PATCH: &str = "application/json-patch+json";
 const FIELD_MANAGER: &str = "fieldManager=podloom-webhook";
-
-/// The kinds of configurations, with their resources.
-const CONFIGURATIONS: [(&str, &str); 2] = [
-    (
-        "MutatingWebhookConfiguration",
-        "mutatingwebhookconfigurations",
-    ),
-    (
-        "ValidatingWebhookConfiguration",
-        "validatingwebhookconfigurations",
-    ),
+/// The kinds of configurations.
+const KINDS: [&str; 2] = [
+    "MutatingWebhookConfiguration",
+    "ValidatingWebhookConfiguration",
 ];
 
-/// The objects in the cluster.
-#[derive(Clone)]
-pub(super) struct Cluster {
-    pub(super) client: Client,
-    pub(super) namespace: String,
-    /// The name of the Secret.
-    pub(super) secret: String,
-    /// The name of both configurations.
-    pub(super) configurations: String,
-    /// Which of their webhooks are ours.
-    pub(super) endpoint: Endpoint,
-}
-
-/// Why a request failed. It never contains an object.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum RequestError {
-    #[error("could not {what}: {why}")]
-    Failed { what: String, why: String },
-    /// The object is another one than the one that was looked at.
-    #[error("could not {what}: {why}")]
-    Changed { what: String, why: String },
-}
-
-/// What is asked of the API server.
-struct Call {
-    /// For errors: `read Secret a/b`.
-    what: String,
-    method: Method,
-    path: String,
-    content_type: &'static str,
-    body: Vec<u8>,
-}
-
-impl Cluster {
+impl OwnSetup {
     /// The Secret, for people.
     pub(super) fn secret_name(&self) -> String {
         format!("Secret {}/{}", self.namespace, self.secret)
     }
 
-    /// What webhooks of ours call, for people.
-    pub(super) fn service_name(&self) -> String {
-        let (namespace, name) = &self.endpoint.service;
-        format!("Service {namespace}/{name}, or a URL with a host of the certificate")
+    /// A configuration, for people.
+    pub(super) fn configuration_name(&self, place: usize) -> String {
+        let kind = KINDS.get(place).copied().unwrap_or_default();
+        format!("{kind} {}", self.configurations)
     }
 
-    pub(super) async fn world(&self) -> Result<World, RequestError> {
-        Ok(World {
-            secret: self.secret().await?,
-            configurations: self.configurations().await?,
-        })
+    pub(super) async fn read_secret(&self) -> Result<OurSecret, Problem> {
+        let name = self.secret_name();
+        let path = self.secret_path(&self.secret);
+        let found = self.read(&name, path).await?;
+        let found = found.map(|text| serde_json::from_str(&text)).transpose();
+        let found = found.map_err(|error| unreadable(&name, &error))?;
+        OurSecret::read(found).map_err(|why| format!("{name} is not podloom's: {why}").into())
     }
 
-    pub(super) async fn secret(&self) -> Result<SecretState, RequestError> {
-        let call = Call::read(&self.secret_name(), self.secret_path());
-        let what = call.what.clone();
-        let Some(text) = self.answer(call).await? else {
-            return Ok(SecretState::Absent);
-        };
-        let secret: Secret =
-            serde_json::from_str(&text).map_err(|error| unreadable(what, &error))?;
-        Ok(SecretState::of(Some(secret)))
-    }
-
-    /// Both configurations, in their order.
-    pub(super) async fn configurations(&self) -> Result<Vec<Configuration>, RequestError> {
+    pub(super) async fn configurations(&self) -> Result<Configurations, Problem> {
         let mut found = Vec::new();
-        for place in 0..CONFIGURATIONS.len() {
-            let (name, path) = self.configuration(place);
-            let call = Call::read(&name, path);
-            let what = call.what.clone();
-            found.push(match self.answer(call).await? {
-                None => {
-                    tracing::debug!(what, "the webhook configuration does not exist");
-                    Configuration::Absent
-                }
-                Some(text) => {
-                    let parsed = Configuration::parse(&text, &self.endpoint);
-                    parsed.map_err(|error| unreadable(what, &error))?
-                }
-            });
+        for place in 0..KINDS.len() {
+            let name = self.configuration_name(place);
+            let text = self.read(&name, self.configuration_path(place)).await?;
+            if text.is_none() {
+                tracing::debug!(
+                    what = format!("read {name}"),
+                    "the webhook configuration does not exist"
+                );
+            }
+            let parsed = text.map(|text| Configuration::parse(&text, self));
+            let parsed = parsed.transpose();
+            found.push(parsed.map_err(|error| unreadable(&name, &error))?);
         }
         Ok(found)
     }
 
-    pub(super) async fn create(&self, secret: &Secret) -> Result<(), RequestError> {
-        let path = format!("/api/v1/namespaces/{}/secrets", self.namespace);
-        self.write("create", Method::POST, path, secret).await
-    }
-
-    /// Replaces the Secret, if its resourceVersion is still the one in `secret`.
-    pub(super) async fn replace(&self, secret: &Secret) -> Result<(), RequestError> {
-        let path = self.secret_path();
-        self.write("update", Method::PUT, path, secret).await
-    }
-
-    async fn write(
-        &self,
-        verb: &str,
-        method: Method,
-        path: String,
-        secret: &Secret,
-    ) -> Result<(), RequestError> {
-        let call = Call {
-            what: format!("{verb} {}", self.secret_name()),
-            method,
-            path: format!("{path}?{FIELD_MANAGER}"),
-            content_type: JSON,
-            body: encoded(secret),
+    /// Creates the Secret, or replaces the one with the resourceVersion in it.
+    pub(super) async fn write_secret(&self, secret: &Secret) -> Result<(), Problem> {
+        let (verb, method, name) = match secret.metadata.resource_version {
+            None => ("create", Method::POST, ""),
+            Some(_) => ("update", Method::PUT, &*self.secret),
         };
-        self.changed(call).await
+        let what = format!("{verb} {}", self.secret_name());
+        let path = self.secret_path(name);
+        self.write(what, method, path, encoded(secret)).await
     }
 
     /// Writes the caBundle, if the configuration is still the one that was looked at.
-    pub(super) async fn publish(&self, publication: &Publication) -> Result<(), RequestError> {
-        let (name, path) = self.configuration(publication.configuration);
-        let call = Call {
-            what: format!("update {name}"),
-            method: Method::PATCH,
-            path: format!("{path}?{FIELD_MANAGER}"),
-            content_type: JSON_PATCH,
-            body: encoded(&patch(publication)),
+    pub(super) async fn publish(&self, publication: &Publication) -> Result<(), Problem> {
+        let place = publication.configuration;
+        let what = format!("update {}", self.configuration_name(place));
+        let path = self.configuration_path(place);
+        let patch = encoded(&publication.patch());
+        self.write(what, Method::PATCH, path, patch).await
+    }
+
+    fn secret_path(&self, name: &str) -> String {
+        let path = format!("/api/v1/namespaces/{}/secrets/{name}", self.namespace);
+        path.trim_end_matches('/').to_owned()
+    }
+
+    fn configuration_path(&self, place: usize) -> String {
+        let kind = KINDS.get(place).copied().unwrap_or_default();
+        let (resource, name) = (kind.to_lowercase(), &self.configurations);
+        format!("/apis/admissionregistration.k8s.io/v1/{resource}s/{name}")
+    }
+
+    async fn read(&self, name: &str, path: String) -> Result<Option<String>, Problem> {
+        let what = format!("read {name}");
+        self.send(&what, Method::GET, path, Vec::new()).await
+    }
+
+    /// An object that is gone was changed too.
+    async fn write(
+        &self,
+        what: String,
+        method: Method,
+        path: String,
+        body: Vec<u8>,
+    ) -> Result<(), Problem> {
+        let path = format!("{path}?{FIELD_MANAGER}");
+        let answer = self.send(&what, method, path, body).await?;
+        answer.map(drop).ok_or_else(|| Problem {
+            text: format!("could not {what}: it was deleted"),
+            is_race: true,
+        })
+    }
+
+    /// The API server's answer; none if there is no such object. `what` is for errors: `read Secret a/b`.
+    async fn send(
+        &self,
+        what: &str,
+        method: Method,
+        path: String,
+        body: Vec<u8>,
+    ) -> Result<Option<String>, Problem> {
+        let failed = |why: String| Problem::from(format!("could not {what}: {why}"));
+        let (is_create, is_patch) = (method == Method::POST, method == Method::PATCH);
+        let content_type = if is_patch {
+            "application/json-patch+json"
+        } else {
+            "application/json"
         };
-        self.changed(call).await
+        let request = http::Request::builder().method(method).uri(path);
+        let request = request.header(CONTENT_TYPE, content_type).body(body);
+        let request = request.map_err(|error| failed(error.to_string()))?;
+        match timeout(PATIENCE, self.client.request_text(request)).await {
+            Err(_) => Err(failed(format!("no answer within {PATIENCE:?}"))),
+            Ok(Ok(text)) => Ok(Some(text)),
+            // A namespace that is missing is no answer to a create.
+            Ok(Err(Error::Api(status))) if status.code == 404 && !is_create => Ok(None),
+            Ok(Err(Error::Api(status))) => {
+                let code = status.code;
+                let mut problem = failed(message(code, &status.reason, &status.message));
+                if code == 403 {
+                    problem.text.push_str(&self.remedy());
+                }
+                // The answer is 422 if a test of a JSON Patch failed; but also if the result is invalid.
+                problem.is_race = code == 409 || (code == 422 && is_patch);
+                Err(problem)
+            }
+            Ok(Err(Error::SerdeError(_))) => Err(failed("the answer is not JSON".to_owned())),
+            Ok(Err(error)) => Err(failed(causes(&error))),
+        }
     }
 
     /// What to do if the API server refuses a request.
@@ -173,96 +168,6 @@ impl Cluster {
             "; `podloom rbac --controllers webhook{name}` prints the rights that the operator needs; without them, use --tls-dir"
         )
     }
-
-    fn secret_path(&self) -> String {
-        let (namespace, name) = (&self.namespace, &self.secret);
-        format!("/api/v1/namespaces/{namespace}/secrets/{name}")
-    }
-
-    /// The name of a configuration for people, and its path.
-    pub(super) fn configuration(&self, place: usize) -> (String, String) {
-        let (kind, resource) = CONFIGURATIONS.get(place).copied().unwrap_or_default();
-        let name = &self.configurations;
-        let path = format!("/apis/admissionregistration.k8s.io/v1/{resource}/{name}");
-        (format!("{kind} {name}"), path)
-    }
-
-    /// A write; an object that is gone was changed too.
-    async fn changed(&self, call: Call) -> Result<(), RequestError> {
-        let what = call.what.clone();
-        match self.answer(call).await? {
-            Some(_) => Ok(()),
-            None => Err(RequestError::Changed {
-                what,
-                why: "it was deleted".to_owned(),
-            }),
-        }
-    }
-
-    /// The API server's answer; none if there is no such object.
-    async fn answer(&self, call: Call) -> Result<Option<String>, RequestError> {
-        let what = call.what;
-        let failed = |why: String| RequestError::Failed {
-            what: what.clone(),
-            why,
-        };
-        let request = http::Request::builder()
-            .method(&call.method)
-            .uri(call.path)
-            .header(CONTENT_TYPE, call.content_type)
-            .body(call.body)
-            .map_err(|error| failed(error.to_string()))?;
-        let answer = timeout(PATIENCE, self.client.request_text(request)).await;
-        let Ok(answer) = answer else {
-            return Err(failed(format!("no answer within {PATIENCE:?}")));
-        };
-        match answer {
-            Ok(text) => Ok(Some(text)),
-            Err(Error::Api(status)) => match status.code {
-                // A namespace that is missing is no answer to a create.
-                404 if call.method != Method::POST => Ok(None),
-                code => {
-                    let mut why = message(code, &status.reason, &status.message);
-                    if code == 403 {
-                        why.push_str(&self.remedy());
-                    }
-                    // The answer is 422 if a test of a JSON Patch failed; but also if the result is invalid.
-                    if code == 409 || (code == 422 && call.method == Method::PATCH) {
-                        return Err(RequestError::Changed { what, why });
-                    }
-                    Err(failed(why))
-                }
-            },
-            Err(Error::SerdeError(_)) => Err(failed("the answer is not JSON".to_owned())),
-            Err(error) => Err(failed(causes(&error))),
-        }
-    }
-}
-
-impl Call {
-    fn read(name: &str, path: String) -> Self {
-        Self {
-            what: format!("read {name}"),
-            method: Method::GET,
-            path,
-            content_type: JSON,
-            body: Vec::new(),
-        }
-    }
-}
-
-/// The JSON Patch of a publication. It fails if the configuration was changed meanwhile.
-fn patch(publication: &Publication) -> Value {
-    let version = &publication.resource_version;
-    let mut patch =
-        vec![json!({ "op": "test", "path": "/metadata/resourceVersion", "value": version })];
-    for (place, name) in &publication.webhooks {
-        let webhook = format!("/webhooks/{place}");
-        let bundle = k8s_openapi::ByteString(publication.bundle.clone().into_bytes());
-        patch.push(json!({ "op": "test", "path": format!("{webhook}/name"), "value": name }));
-        patch.push(json!({ "op": "add", "path": format!("{webhook}/clientConfig/caBundle"), "value": bundle }));
-    }
-    Value::Array(patch)
 }
 
 fn encoded(value: &impl serde::Serialize) -> Vec<u8> {
@@ -270,15 +175,10 @@ fn encoded(value: &impl serde::Serialize) -> Vec<u8> {
 }
 
 /// An answer that cannot be read; serde's message might quote a key.
-fn unreadable(what: String, error: &serde_json::Error) -> RequestError {
-    RequestError::Failed {
-        what,
-        why: format!(
-            "the answer is not as expected at line {}, column {}",
-            error.line(),
-            error.column()
-        ),
-    }
+fn unreadable(name: &str, error: &serde_json::Error) -> Problem {
+    let (line, column) = (error.line(), error.column());
+    let why = format!("the answer is not as expected at line {line}, column {column}");
+    format!("could not read {name}: {why}").into()
 }
 
 /// The API server's words. An answer of somebody else, such as a proxy, might repeat the request, and with it a key.
@@ -292,14 +192,12 @@ fn message(code: u16, reason: &str, message: &str) -> String {
 
 fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
+    let sources = std::iter::successors(error.source(), |error| error.source());
+    for cause in sources.map(ToString::to_string) {
+        if !text.contains(&cause) {
             text.push_str(": ");
-            text.push_str(&cause_text);
+            text.push_str(&cause);
         }
-        source = cause.source();
     }
     text
 }

@@ -4,9 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use podloom_control_loop::{
-    BoxError, ControlLoop, Ctx, Handler, Next, Recorder, Storage, source_fn,
-};
+use podloom_control_loop::Recorder;
 use podloom_controllers::outbound::{Pem, PemError};
 use rustls::crypto::ring;
 use rustls::sign::CertifiedKey;
@@ -15,13 +13,10 @@ use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::certificate::Certificate;
-use super::options;
-use super::problems::Problems;
+use super::looks::{Look, Looks, Problem};
 use super::slot::{CertificateSlot, Served, written};
+use super::x509::Certificate;
 
-/// The loop's name in metrics and logs.
-const NAME: &str = "webhook-files";
 /// The pause between two looks at the directory.
 const LOOK: Duration = Duration::from_secs(10);
 /// The same while there is no certificate.
@@ -47,25 +42,29 @@ pub async fn serve_files(
     recorder: Arc<dyn Recorder>,
     stop: CancellationToken,
 ) {
-    let id: Arc<str> = directory.display().to_string().into();
-    let source = source_fn(move |_| {
-        let id = Arc::clone(&id);
-        async move { Ok(vec![id]) }
-    });
+    let id = directory.display().to_string();
+    let looks = Looks {
+        name: "webhook-files",
+        pauses: (SOON, LOOK),
+        metrics: slot.metrics.clone(),
+        slot: Some(Arc::clone(&slot)),
+        look: Reloader {
+            directory: id.clone(),
+            slot,
+        },
+    };
     let snapshots = Snapshots {
         directory: directory.into(),
         turn: Arc::new(Semaphore::new(1)),
     };
-    let reloader = Reloader {
-        problems: Problems::new(NAME, slot.metrics.clone(), (SOON, LOOK)),
-        slot,
+    let see = move || {
+        let snapshots = snapshots.clone();
+        async move {
+            let read = timeout(PATIENCE, snapshots.read()).await;
+            read.unwrap_or_else(|_| Err(snapshots.problem("the disk of", "does not answer")))
+        }
     };
-    let control = ControlLoop {
-        options: options(LOOK),
-        recorder,
-        ..ControlLoop::new(NAME, source, snapshots, reloader)
-    };
-    control.run(stop).await;
+    looks.run(id, see, recorder, stop).await;
 }
 
 /// The two files at one moment.
@@ -75,96 +74,61 @@ struct Snapshot {
     key: Pem,
 }
 
-/// Why the files cannot be used.
-#[derive(Debug, thiserror::Error)]
-enum FilesError {
-    #[error("{}", with_source(.0))]
-    Pem(#[from] PemError),
-    #[error("the files in {0} keep changing")]
-    Unstable(String),
-    #[error("the disk of {0} does not answer")]
-    Silent(String),
-    #[error("{0} is not an X.509 certificate")]
-    Invalid(String),
-    #[error("{certificate} and {key} cannot be used together: {reason}")]
-    Unfit {
-        certificate: String,
-        key: String,
-        reason: String,
-    },
-    #[error("{certificate} is valid from {from} to {to} only")]
-    Dated {
-        certificate: String,
-        from: String,
-        to: String,
-    },
-}
-
-fn with_source(error: &PemError) -> String {
+fn in_words(error: &PemError) -> String {
     match error {
         PemError::Read { source, .. } => format!("{error}: {source}"),
         _ => error.to_string(),
     }
 }
 
-/// The storage of the loop.
+/// Reads the directory.
+#[derive(Clone)]
 struct Snapshots {
     directory: Arc<Path>,
     /// On a network file system whose server is gone an access never returns; there is at most one such access.
     turn: Arc<Semaphore>,
 }
 
-impl Storage<Arc<str>> for Snapshots {
-    type Object = Result<Snapshot, FilesError>;
-
-    /// Never fails: the handler reports errors once, while the loop would log each of them.
-    async fn get(&self, _: &Ctx, id: &Arc<str>) -> Result<Option<Self::Object>, BoxError> {
-        let read = timeout(PATIENCE, self.read()).await;
-        Ok(Some(match read {
-            Ok(read) => read?,
-            Err(_) => Err(FilesError::Silent(id.to_string())),
-        }))
-    }
-}
-
 impl Snapshots {
     /// Reads the files of a swapped volume at once, and others once they are unchanged for a moment.
-    async fn read(&self) -> Result<Result<Snapshot, FilesError>, BoxError> {
+    async fn read(&self) -> Result<Snapshot, Problem> {
         for _ in 0..ATTEMPTS {
             let (before, found) = self.look().await?;
             if before.is_some() {
                 if self.look().await?.0 == before {
-                    return Ok(found.map_err(FilesError::from));
+                    return found.map_err(Problem::from);
                 }
                 continue;
             }
             sleep(QUIET).await;
             let (link, again) = self.look().await?;
             match (found, again) {
-                (Ok(found), Ok(again)) if link.is_none() && found == again => return Ok(Ok(again)),
-                (Err(_), Err(error)) => return Ok(Err(error.into())),
+                (Ok(found), Ok(again)) if link.is_none() && found == again => return Ok(again),
+                (Err(_), Err(error)) => return Err(error.into()),
                 _ => {}
             }
         }
-        let directory = self.directory.display().to_string();
-        Ok(Err(FilesError::Unstable(directory)))
+        Err(self.problem("the files in", "keep changing"))
     }
 
     /// Where the link of a swapped volume leads, if there is one, and what is there.
-    async fn look(&self) -> Result<(Option<PathBuf>, Result<Snapshot, PemError>), BoxError> {
-        let turn = Arc::clone(&self.turn).acquire_owned().await?;
-        let directory = Arc::clone(&self.directory);
+    async fn look(&self) -> Result<(Option<PathBuf>, Result<Snapshot, String>), Problem> {
+        // Neither is closed or panics.
+        let silent = || self.problem("the disk of", "does not answer");
+        let turn = Arc::clone(&self.turn).acquire_owned().await;
+        let (turn, directory) = (turn.map_err(|_| silent())?, Arc::clone(&self.directory));
         let looked = spawn_blocking(move || {
             let link = std::fs::read_link(directory.join(SWAPPED)).ok();
-            let place = match &link {
-                Some(link) => directory.join(link),
-                None => directory.to_path_buf(),
-            };
-            let found = snapshot(&place);
+            let place = link.as_ref().map(|link| directory.join(link));
+            let found = snapshot(place.as_deref().unwrap_or(&directory));
             drop(turn);
-            (link, found)
+            (link, found.map_err(|error| in_words(&error)))
         });
-        Ok(looked.await?)
+        looked.await.map_err(|_| silent())
+    }
+
+    fn problem(&self, before: &str, after: &str) -> Problem {
+        format!("{before} {} {after}", self.directory.display()).into()
     }
 }
 
@@ -175,74 +139,43 @@ fn snapshot(directory: &Path) -> Result<Snapshot, PemError> {
     })
 }
 
-/// The handler of the loop.
 struct Reloader {
+    directory: String,
     slot: Arc<CertificateSlot>,
-    problems: Problems,
 }
 
-impl Handler<Arc<str>, Result<Snapshot, FilesError>> for Reloader {
-    async fn handle(
-        &self,
-        _: &Ctx,
-        id: &Arc<str>,
-        object: Option<Result<Snapshot, FilesError>>,
-    ) -> Result<Next, BoxError> {
-        // The storage always returns something.
-        let Some(found) = object else {
-            return Ok(Next::Settled);
-        };
-        let checked = found.and_then(|found| check(&found, id, SystemTime::now()));
-        match checked {
-            Ok(next) => {
-                self.serve(next, id);
-                self.problems.resolve();
-                Ok(Next::After(LOOK))
-            }
-            Err(error) => {
-                let problem = error.to_string();
-                self.slot.refuse(&problem);
-                Ok(Next::After(self.problems.report(&problem)))
-            }
-        }
-    }
-}
-
-impl Reloader {
-    fn serve(&self, next: Served, directory: &str) {
+impl Look<Snapshot> for Reloader {
+    async fn look(&mut self, found: Snapshot) -> Result<Duration, Problem> {
+        let next = check(&found, &self.directory, SystemTime::now())?;
         let is_same = self.slot.served().is_some_and(|served| {
             served.key.cert == next.key.cert && served.certificate == next.certificate
         });
         if is_same {
             self.slot.confirm();
-            return;
+        } else {
+            let (directory, until) = (&self.directory, written(next.certificate.not_after));
+            self.slot.swap(next);
+            tracing::info!(directory, until, "serves another certificate");
         }
-        let until = written(next.certificate.not_after);
-        self.slot.swap(next);
-        tracing::info!(directory, until, "serves another certificate");
+        Ok(LOOK)
     }
 }
 
 /// The pair, if it can serve now.
-fn check(found: &Snapshot, directory: &str, now: SystemTime) -> Result<Served, FilesError> {
-    let name = found.certificate.name();
-    let chain = found.certificate.certificates()?;
-    let leaf = chain.first().cloned().map(Certificate::parse);
-    let Some(Ok(certificate)) = leaf else {
-        return Err(FilesError::Invalid(name.to_owned()));
-    };
-    let key = CertifiedKey::from_der(chain, found.key.key()?, &ring::default_provider());
-    let key = key.map_err(|error| FilesError::Unfit {
-        certificate: name.to_owned(),
-        key: found.key.name().to_owned(),
-        reason: error.to_string(),
-    })?;
+fn check(found: &Snapshot, directory: &str, now: SystemTime) -> Result<Served, String> {
+    let (name, key_name) = (found.certificate.name(), found.key.name());
+    let chain = found.certificate.certificates();
+    let chain = chain.map_err(|error| in_words(&error))?;
+    let leaf = chain.first().cloned().and_then(Certificate::parse);
+    let certificate = leaf.ok_or_else(|| format!("{name} is not an X.509 certificate"))?;
+    let key = found.key.key().map_err(|error| in_words(&error))?;
+    let key = CertifiedKey::from_der(chain, key, &ring::default_provider());
+    let key =
+        key.map_err(|reason| format!("{name} and {key_name} cannot be used together: {reason}"))?;
     if !certificate.is_valid_at(now) {
-        return Err(FilesError::Dated {
-            certificate: name.to_owned(),
-            from: written(certificate.not_before),
-            to: written(certificate.not_after),
-        });
+        let (from, to) = (certificate.not_before, certificate.not_after);
+        let (from, to) = (written(from), written(to));
+        return Err(format!("{name} is valid from {from} to {to} only"));
     }
     Ok(Served {
         key: Arc::new(key),

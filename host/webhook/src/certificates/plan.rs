@@ -13,45 +13,71 @@
 
 use std::time::{Duration, SystemTime};
 
-use k8s_openapi::api::core::v1::Secret;
 use rustls::pki_types::ServerName;
 
-use super::certificate::Certificate;
-use super::keyring::Serving;
-use super::sign::{BACKDATED, Pair, certificates_pem};
-use super::times::{Time, Times};
-use super::world::{Configuration, OurSecret, SecretState, World, published, trusted};
+use super::configuration::{Configuration, Configurations, Publication, published, trust_invalid};
+use super::secret::{OurSecret, Serving};
+use super::x509::{BACKDATED, Certificate};
 
 /// How many older authorities are kept beside the one that signs.
-pub(super) const OLDER_MAX: usize = 4;
-
+const OLDER_MAX: usize = 4;
 /// How far two clocks may be apart before neither is trusted to end an authority.
 const SKEW_MAX: Duration = Duration::from_secs(3600);
+/// The shortest lifetime of a server certificate. It is for tests; anything below weeks is of no use.
+const LIFETIME_MIN: Duration = Duration::from_secs(2);
 
-/// What certificates must be like.
-pub(super) struct Policy {
-    /// The hosts that the server certificate is for.
-    pub(super) hosts: Vec<ServerName<'static>>,
+/// How long things take. Short lifetimes, as in tests, make everything faster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Times {
     /// How long a server certificate lives.
     pub(super) lifetime: Duration,
-    /// How long things take.
-    pub(super) times: Times,
+    /// The pause between two looks at the cluster.
+    pub(super) look: Duration,
+    /// The same while something is missing.
+    pub(super) soon: Duration,
+    /// From the publication of an authority until every API server's watch has it.
+    pub(super) settle: Duration,
+    /// From the publication of an authority until every replica serves with it.
+    pub(super) keep: Duration,
+    /// How long a replica without a certificate waits until somebody publishes the authority that it found.
+    pub(super) patience: Duration,
 }
 
-/// What to do now.
-pub(super) struct Plan {
-    pub(super) next: Step,
-    /// Whether something is missing or under way, so that the next look comes soon.
-    pub(super) is_waiting: bool,
+impl Times {
+    pub(super) fn of(lifetime: Duration) -> Self {
+        let lifetime = lifetime.max(LIFETIME_MIN);
+        let short = (lifetime / 30).max(Duration::from_millis(50));
+        Self {
+            lifetime,
+            look: short.min(Duration::from_secs(10)),
+            soon: short.min(Duration::from_secs(1)),
+            settle: short.min(Duration::from_secs(10)),
+            // Longer than two looks, the time to settle, and some requests.
+            keep: (lifetime / 5).min(Duration::from_secs(3600)),
+            patience: (lifetime / 10).min(Duration::from_secs(30)),
+        }
+    }
+}
+
+/// Everything that a plan depends on.
+pub(super) struct World {
+    pub(super) secret: OurSecret,
+    pub(super) configurations: Configurations,
+    /// How long all webhooks have trusted the Secret's first authority; none if they do not.
+    pub(super) trusted_for: Option<Duration>,
+    /// The API server's time.
+    pub(super) now: SystemTime,
+    /// How far the machine's clock is from it.
+    pub(super) skew: Duration,
 }
 
 /// At most one write.
+#[derive(Debug)]
 pub(super) enum Step {
     Rest,
-    /// Nothing can be done before somebody else does something; the text says what.
-    Stuck(String),
-    Create(Box<Change>),
-    Replace(Box<Secret>, Box<Change>),
+    /// A new authority is published, but not for long enough.
+    Wait,
+    Write(Change),
     Publish(Publication),
     /// A new authority would replace one that seems to be expired, by clocks that cannot both be right.
     Doubt,
@@ -59,292 +85,128 @@ pub(super) enum Step {
     Foreign(usize),
 }
 
-/// The next content of the Secret.
+/// The next content of the Secret. What is not new stays as it is.
+#[derive(Debug)]
 pub(super) struct Change {
     /// Why, for the log.
     pub(super) reason: &'static str,
-    pub(super) signer: Signer,
-    /// The authorities behind the one that signs.
+    /// The authority that signs; none for a new one.
+    pub(super) signer: Option<Certificate>,
+    /// The authorities behind it.
     pub(super) older: Vec<Certificate>,
-    pub(super) leaf: Leaf,
+    /// Whether the server certificate is new.
+    pub(super) new_leaf: bool,
 }
 
-/// The authority that signs.
-pub(super) enum Signer {
-    New,
-    Kept(Pair),
-}
-
-/// The server certificate.
-pub(super) enum Leaf {
-    New,
-    Kept(Pair),
-}
-
-/// A caBundle for some webhooks of a configuration.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Publication {
-    /// The place of the configuration in the World.
-    pub(super) configuration: usize,
-    pub(super) resource_version: String,
-    /// Place and name of each webhook that has another caBundle.
-    pub(super) webhooks: Vec<(usize, String)>,
-    pub(super) bundle: String,
-}
-
-/// Plans the next step. `trusted_for` is how long all webhooks have trusted the Secret's first authority; none if they do not.
-pub(super) fn plan(
-    world: &World,
-    trusted_for: Option<Duration>,
-    policy: &Policy,
-    Time { now, skew }: Time,
-) -> Plan {
-    let is_doubtful = |change: &Change| skew > SKEW_MAX && loses_trusted(world, change, now);
-    let ours = match &world.secret {
-        SecretState::Foreign(reason) => return plan_of(Step::Stuck(reason.clone())),
-        SecretState::Absent => {
-            let change = fresh("there was no Secret", world, &[], None, now);
-            return plan_of(if is_doubtful(&change) {
-                Step::Doubt
-            } else {
-                Step::Create(change)
-            });
-        }
-        SecretState::Ours(ours) => ours,
-    };
-    let scene = Scene {
-        world,
-        ours,
-        trusted_for,
-        policy,
-        now,
-    };
-    let verdict = scene.judge();
-    if let Verdict::Change(change) = verdict {
-        return plan_of(if is_doubtful(&change) {
+/// Plans the next step.
+pub(super) fn plan(world: &World, hosts: &[ServerName<'_>], times: &Times) -> Step {
+    if let Some(change) = change(world, hosts, times) {
+        let is_doubtful = world.skew > SKEW_MAX
+            && change.signer.is_none()
+            && trust_invalid(&world.configurations, world.now);
+        return if is_doubtful {
             Step::Doubt
         } else {
-            Step::Replace(Box::new(ours.stored.clone()), change)
-        });
-    }
-    if let Some(publication) = publication(world, &ours.keyring.authorities) {
-        return plan_of(Step::Publish(publication));
-    }
-    if let Some(foreign) = world
-        .configurations
-        .iter()
-        .position(Configuration::is_foreign)
-    {
-        return plan_of(Step::Foreign(foreign));
-    }
-    Plan {
-        next: Step::Rest,
-        is_waiting: matches!(verdict, Verdict::Wait),
-    }
-}
-
-fn plan_of(next: Step) -> Plan {
-    Plan {
-        next,
-        is_waiting: false,
-    }
-}
-
-/// What is looked at to judge a Secret.
-struct Scene<'a> {
-    world: &'a World,
-    ours: &'a OurSecret,
-    trusted_for: Option<Duration>,
-    policy: &'a Policy,
-    now: SystemTime,
-}
-
-enum Verdict {
-    Fine,
-    Wait,
-    Change(Box<Change>),
-}
-
-impl Scene<'_> {
-    fn judge(&self) -> Verdict {
-        let serving = self.serving();
-        let kept = |serving: &Serving| Some(serving.clone());
-        let Some(signer) = self.signer() else {
-            let reason = if self.ours.is_empty() {
-                "the Secret was empty"
-            } else {
-                "the authority cannot sign"
-            };
-            return Verdict::Change(self.fresh(reason, serving.and_then(kept)));
+            Step::Write(change)
         };
-        let Some(serving) = serving else {
-            return Verdict::Change(self.leaf("the server certificate is unusable", signer));
-        };
-        if serving.authority != signer.certificate {
-            return if self.is_trusted_for(self.policy.times.settle) {
-                Verdict::Change(self.leaf("the new authority is published", signer))
-            } else {
-                self.complete(signer, serving)
-            };
-        }
-        if is_due(&serving.pair.certificate, self.now) {
-            let reason = "the server certificate is due";
-            let change = if self.outlives(&signer.certificate) {
-                self.leaf(reason, signer)
-            } else {
-                self.fresh("the authority is due", kept(serving))
-            };
-            return Verdict::Change(change);
-        }
-        self.tidy(signer, serving)
     }
-
-    /// The first authority with its key, if it can sign.
-    fn signer(&self) -> Option<Pair> {
-        let keyring = &self.ours.keyring;
-        let certificate = keyring.authorities.first()?;
-        let key = keyring.signing.as_ref().ok()?.clone_key();
-        certificate.is_valid_at(self.now).then(|| Pair {
-            certificate: certificate.clone(),
-            key,
-        })
+    let secret = &world.secret;
+    if let Some(publication) = Publication::of(&world.configurations, &secret.authorities) {
+        return Step::Publish(publication);
     }
-
-    /// The server certificate, if clients accept it for every host.
-    fn serving(&self) -> Option<&Serving> {
-        let serving = self.ours.keyring.serving.as_ref().ok()?;
-        let certificate = &serving.pair.certificate;
-        let is_usable = certificate.is_valid_at(self.now)
-            && serving.authority.is_valid_at(self.now)
-            && self
-                .policy
-                .hosts
-                .iter()
-                .all(|host| certificate.is_for(host));
-        is_usable.then_some(serving)
+    let is_foreign = |found: &Option<Configuration>| {
+        found
+            .as_ref()
+            .is_some_and(|found| found.webhooks.is_empty())
+    };
+    if let Some(place) = world.configurations.iter().position(is_foreign) {
+        return Step::Foreign(place);
     }
-
-    fn outlives(&self, authority: &Certificate) -> bool {
-        let end = self.now.checked_add(self.policy.lifetime);
-        end.is_some_and(|end| end <= authority.not_after)
-    }
-
-    fn is_trusted_for(&self, long: Duration) -> bool {
-        self.trusted_for.is_some_and(|trusted| trusted >= long)
-    }
-
-    /// The authorities behind the first one: the Secret's own, and those that the configurations publish, since replicas may still
-    /// serve with them. The one that signed the server certificate is among them, whatever else there is.
-    fn older(&self) -> Vec<Certificate> {
-        let known = &self.ours.keyring.authorities;
-        let mut older = behind(self.world, known, self.serving(), self.now);
-        older.retain(|older| Some(older) != known.first());
-        older.truncate(OLDER_MAX);
-        older
-    }
-
-    /// Whether these are the authorities behind the first one already.
-    fn has_older(&self, older: &[Certificate]) -> bool {
-        let mut known = self.ours.keyring.authorities.iter().skip(1);
-        known.len() == older.len() && known.all(|known| older.contains(known))
-    }
-
-    /// A new server certificate, by the same authority unless that would expire first.
-    fn leaf(&self, reason: &'static str, signer: Pair) -> Box<Change> {
-        if !self.outlives(&signer.certificate) {
-            return self.fresh(reason, None);
-        }
-        Box::new(Change {
-            reason,
-            signer: Signer::Kept(signer),
-            older: self.older(),
-            leaf: Leaf::New,
-        })
-    }
-
-    fn fresh(&self, reason: &'static str, kept: Option<Serving>) -> Box<Change> {
-        let authorities = &self.ours.keyring.authorities;
-        fresh(reason, self.world, authorities, kept, self.now)
-    }
-
-    /// Keeps what is published, while the new authority is not trusted yet.
-    fn complete(&self, signer: Pair, serving: &Serving) -> Verdict {
-        let older = self.older();
-        if self.has_older(&older) {
-            return Verdict::Wait;
-        }
-        Verdict::Change(Box::new(Change {
-            reason: "authorities that are published were missing",
-            signer: Signer::Kept(signer),
-            older,
-            leaf: Leaf::Kept(serving.pair.clone()),
-        }))
-    }
-
-    /// Drops what is needed no more, and writes ca.crt as it should be written.
-    fn tidy(&self, signer: Pair, serving: &Serving) -> Verdict {
-        let keep = self.policy.times.keep;
-        let age = self.now.duration_since(issued(&serving.pair.certificate));
-        let is_served_everywhere = self.is_trusted_for(keep) && age.is_ok_and(|age| age >= keep);
-        let older: Vec<Certificate> = if is_served_everywhere {
-            Vec::new()
-        } else {
-            self.older()
-        };
-        if self.ours.is_tidy() && self.has_older(&older) {
-            return Verdict::Fine;
-        }
-        Verdict::Change(Box::new(Change {
-            reason: "the authorities are tidied",
-            signer: Signer::Kept(signer),
-            older,
-            leaf: Leaf::Kept(serving.pair.clone()),
-        }))
+    let signer = secret.authorities.first();
+    match &secret.serving {
+        Ok(serving) if Some(&serving.authority) != signer => Step::Wait,
+        _ => Step::Rest,
     }
 }
 
-/// A new authority. The ones before stay behind it, first of all the one that signed the server certificate that is kept.
-fn fresh(
-    reason: &'static str,
-    world: &World,
-    known: &[Certificate],
-    kept: Option<Serving>,
-    now: SystemTime,
-) -> Box<Change> {
-    let mut older = behind(world, known, kept.as_ref(), now);
-    older.truncate(OLDER_MAX);
-    Box::new(Change {
+/// The change that the Secret needs.
+fn change(world: &World, hosts: &[ServerName<'_>], times: &Times) -> Option<Change> {
+    let (secret, now) = (&world.secret, world.now);
+    let is_trusted_for = |long| world.trusted_for.is_some_and(|trusted| trusted >= long);
+    let able = secret.authorities.first();
+    let able = able.filter(|first| secret.signing.is_ok() && first.is_valid_at(now));
+    let serving = secret.serving.as_ref().ok();
+    let serving = serving.filter(|serving| is_usable(serving, hosts, now));
+    let is_by_signer = serving.is_some_and(|serving| Some(&serving.authority) == able);
+    let wants_leaf = match serving {
+        None => true,
+        Some(serving) if is_by_signer => is_due(&serving.pair.certificate, now),
+        Some(_) => is_trusted_for(times.settle),
+    };
+    // An authority signs nothing that would outlive it.
+    let end = now.checked_add(times.lifetime);
+    let signer = able.filter(|able| !wants_leaf || end.is_some_and(|end| end <= able.not_after));
+    // A new authority waits until it is published, if there is something to serve until then.
+    let new_leaf = wants_leaf && (signer.is_some() || serving.is_none());
+    let is_served_everywhere = serving.is_some_and(|serving| {
+        let age = now.duration_since(issued(&serving.pair.certificate));
+        is_by_signer && !wants_leaf && age.is_ok_and(|age| age >= times.keep)
+    }) && is_trusted_for(times.keep);
+    let older = if is_served_everywhere {
+        Vec::new()
+    } else {
+        older(world, signer, serving)
+    };
+    let mut known = secret.authorities.iter().skip(1);
+    let has_older = known.len() == older.len() && known.all(|known| older.contains(known));
+    if signer.is_some() && !new_leaf && has_older && secret.is_tidy {
+        return None;
+    }
+    let reason = match (able, serving) {
+        _ if secret.stored.is_none() => "there was no Secret",
+        (None, _) if secret.is_empty() => "the Secret was empty",
+        (None, _) => "the authority cannot sign",
+        (_, None) => "the server certificate is unusable",
+        _ if wants_leaf && !is_by_signer => "the new authority is published",
+        _ if wants_leaf && signer.is_none() => "the authority is due",
+        _ if wants_leaf => "the server certificate is due",
+        _ if !is_by_signer => "authorities that are published were missing",
+        _ => "the authorities are tidied",
+    };
+    Some(Change {
         reason,
-        signer: Signer::New,
+        signer: signer.cloned(),
         older,
-        leaf: kept.map_or(Leaf::New, |serving| Leaf::Kept(serving.pair)),
+        new_leaf,
     })
 }
 
-/// The authorities to keep, the most important ones first: the one that signed the server certificate, those that replicas may serve
-/// with since they are published, and the others that are known.
-fn behind(
+/// Whether clients accept a server certificate for every host.
+fn is_usable(serving: &Serving, hosts: &[ServerName<'_>], now: SystemTime) -> bool {
+    let certificate = &serving.pair.certificate;
+    certificate.is_valid_at(now)
+        && serving.authority.is_valid_at(now)
+        && hosts.iter().all(|host| certificate.is_for(host))
+}
+
+/// The authorities to keep behind the one that signs, the most important ones first: the one that signed the server certificate, those
+/// that replicas may serve with since they are published, and the others that are known.
+fn older(
     world: &World,
-    known: &[Certificate],
+    signer: Option<&Certificate>,
     serving: Option<&Serving>,
-    now: SystemTime,
 ) -> Vec<Certificate> {
-    let signer = serving.map(|serving| &serving.authority);
-    let published = published(&world.configurations, now);
+    let serving = serving.map(|serving| &serving.authority);
+    let published = published(&world.configurations);
     let mut found: Vec<Certificate> = Vec::new();
-    for authority in signer.into_iter().chain(&published).chain(known) {
-        if authority.is_valid_at(now) && !found.contains(authority) {
+    let all = serving.into_iter().chain(published);
+    for authority in all.chain(&world.secret.authorities) {
+        let is_kept = authority.is_valid_at(world.now) && Some(authority) != signer;
+        if is_kept && !found.contains(authority) && found.len() < OLDER_MAX {
             found.push(authority.clone());
         }
     }
     found
-}
-
-/// Whether a new authority takes the place of one that all webhooks trust, because of the time alone.
-fn loses_trusted(world: &World, change: &Change, now: SystemTime) -> bool {
-    let trusted = trusted(&world.configurations);
-    let is_lost = trusted.iter().any(|trusted| !trusted.is_valid_at(now));
-    is_lost && matches!(change.signer, Signer::New)
 }
 
 /// When a certificate of ours was made.
@@ -357,32 +219,6 @@ fn is_due(certificate: &Certificate, now: SystemTime) -> bool {
     let issued = issued(certificate);
     let lifetime = certificate.not_after.duration_since(issued);
     now >= issued + lifetime.unwrap_or_default() / 3 * 2
-}
-
-/// The first configuration with a webhook that has another caBundle.
-fn publication(world: &World, authorities: &[Certificate]) -> Option<Publication> {
-    let bundle = certificates_pem(authorities.iter());
-    let mut configurations = world.configurations.iter().enumerate();
-    configurations.find_map(|(place, configuration)| {
-        let Configuration::Present {
-            resource_version,
-            webhooks,
-        } = configuration
-        else {
-            return None;
-        };
-        let outdated: Vec<(usize, String)> = webhooks
-            .iter()
-            .filter(|webhook| webhook.bundle != bundle.as_bytes())
-            .map(|webhook| (webhook.place, webhook.name.clone()))
-            .collect();
-        (!outdated.is_empty()).then(|| Publication {
-            configuration: place,
-            resource_version: resource_version.clone(),
-            webhooks: outdated,
-            bundle: bundle.clone(),
-        })
-    })
 }
 
 #[cfg(test)]

@@ -1,33 +1,70 @@
-//! Holds the certificate that serves.
+//! Holds the certificate that serves, and counts.
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use arc_swap::ArcSwap;
 use jiff::Timestamp;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::{Registry, Unit};
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use tokio::sync::watch;
 
-use super::certificate::Certificate;
-use super::metrics::CertificateMetrics;
+use super::x509::Certificate;
+
+/// Metrics of the webhooks' certificate; cheap to clone, registered once.
+#[derive(Clone, Debug, Default)]
+pub struct CertificateMetrics {
+    expiry: Gauge,
+    failed: Family<ByLoop, Counter>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByLoop {
+    r#loop: &'static str,
+}
+
+impl CertificateMetrics {
+    /// Registers the metrics. Call it once: a second set would be exported beside the first.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        registry.register_with_unit(
+            "webhook_certificate_expiry_timestamp",
+            "When the certificate that the webhooks serve expires; 0 while there is none",
+            Unit::Seconds,
+            metrics.expiry.clone(),
+        );
+        registry.register(
+            "webhook_certificate_failed_looks",
+            "Looks at the webhooks' certificates that found a problem or failed",
+            metrics.failed.clone(),
+        );
+        metrics
+    }
+
+    pub(super) fn failed(&self, of: &'static str) {
+        self.failed.get_or_create(&ByLoop { r#loop: of }).inc();
+    }
+}
 
 /// Holds the certificate that serves. It is swapped atomically: handshakes that begin later get the new one, and connections that are
 /// open go on.
 pub struct CertificateSlot {
-    state: ArcSwap<State>,
-    filled: watch::Sender<bool>,
+    state: watch::Sender<State>,
     pub(super) metrics: CertificateMetrics,
 }
 
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct State {
     served: Option<Arc<Served>>,
     /// Why the last look brought nothing usable.
-    problem: Option<Arc<str>>,
+    problem: Option<String>,
 }
 
 /// A certificate that serves, with its key.
@@ -44,8 +81,7 @@ impl CertificateSlot {
     /// An empty slot: handshakes fail until there is a certificate.
     pub fn new(metrics: CertificateMetrics) -> Self {
         Self {
-            state: ArcSwap::default(),
-            filled: watch::Sender::new(false),
+            state: watch::Sender::default(),
             metrics,
         }
     }
@@ -57,7 +93,7 @@ impl CertificateSlot {
     }
 
     pub(super) fn status_at(&self, now: SystemTime) -> Result<String, String> {
-        let state = self.state.load();
+        let state = self.state.borrow();
         let problem = state.problem.as_deref();
         let Some(served) = &state.served else {
             let why = problem.unwrap_or("none was found so far");
@@ -75,48 +111,37 @@ impl CertificateSlot {
 
     /// Waits until there is a certificate.
     pub async fn first(&self) {
-        let mut filled = self.filled.subscribe();
+        let mut state = self.state.subscribe();
         // The sender lives as long as the slot.
-        let _never_closed = filled.wait_for(|filled| *filled).await;
+        let _never_closed = state.wait_for(|state| state.served.is_some()).await;
     }
 
     pub(super) fn served(&self) -> Option<Arc<Served>> {
-        self.state.load().served.clone()
+        self.state.borrow().served.clone()
     }
 
     /// Serves another certificate.
     pub(super) fn swap(&self, served: Served) {
-        self.metrics.serves_until(served.certificate.not_after);
-        self.state.store(Arc::new(State {
+        let expiry = served.certificate.not_after.duration_since(UNIX_EPOCH);
+        let expiry = i64::try_from(expiry.unwrap_or_default().as_secs());
+        self.metrics.expiry.set(expiry.unwrap_or(i64::MAX));
+        self.state.send_replace(State {
             served: Some(Arc::new(served)),
             problem: None,
-        }));
-        self.filled.send_replace(true);
+        });
     }
 
     /// Records that nothing is wrong with the certificate that serves; returns whether something was.
     pub(super) fn confirm(&self) -> bool {
-        let state = self.state.load_full();
-        if state.problem.is_some() {
-            self.state.store(Arc::new(State {
-                problem: None,
-                ..State::clone(&state)
-            }));
-        }
-        state.problem.is_some()
+        self.state
+            .send_if_modified(|state| state.problem.take().is_some())
     }
 
     /// Records a problem; returns whether it is another one than before. What serves goes on.
     pub(super) fn refuse(&self, problem: &str) -> bool {
-        let state = self.state.load_full();
-        if state.problem.as_deref() == Some(problem) {
-            return false;
-        }
-        self.state.store(Arc::new(State {
-            problem: Some(problem.into()),
-            ..State::clone(&state)
-        }));
-        true
+        self.state.send_if_modified(|state| {
+            state.problem.replace(problem.to_owned()).as_deref() != Some(problem)
+        })
     }
 }
 
@@ -127,7 +152,7 @@ pub(super) fn written(time: SystemTime) -> String {
 
 impl ResolvesServerCert for CertificateSlot {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let state = self.state.load();
+        let state = self.state.borrow();
         state.served.as_ref().map(|served| Arc::clone(&served.key))
     }
 }

@@ -7,15 +7,13 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use rustls::crypto::ring;
-use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 
-use super::certificate::{Certificate, parse_all};
-use super::sign::{self, Pair};
-use super::slot::Served;
+use super::slot::{Served, written};
+use super::x509::{self, Certificate, Pair, our_authorities};
 use super::*;
 
 pub(super) const LIFETIME: Duration = Duration::from_secs(90 * 86_400);
@@ -58,7 +56,7 @@ pub(super) async fn connect(
     versions: &[&'static SupportedProtocolVersion],
 ) -> Result<Connection, std::io::Error> {
     let mut roots = RootCertStore::empty();
-    for authority in parse_all(authorities.as_bytes(), 16) {
+    for authority in our_authorities(authorities.as_bytes()) {
         roots.add(authority.der).unwrap();
     }
     let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -95,14 +93,12 @@ fn slot() -> Arc<CertificateSlot> {
 }
 
 fn pem(pairs: &[&Pair]) -> String {
-    sign::certificates_pem(pairs.iter().map(|pair| &pair.certificate))
+    x509::certificates_pem(pairs.iter().map(|pair| &pair.certificate))
 }
 
 fn serve(slot: &CertificateSlot, leaf: &Pair) {
-    let chain = vec![leaf.certificate.der.clone()];
-    let key = CertifiedKey::from_der(chain, leaf.key.clone_key(), &ring::default_provider());
     slot.swap(Served {
-        key: Arc::new(key.unwrap()),
+        key: Arc::new(leaf.certificate.with(&leaf.key).unwrap()),
         certificate: leaf.certificate.clone(),
         authority: None,
         origin: "of a test".to_owned(),
@@ -111,12 +107,12 @@ fn serve(slot: &CertificateSlot, leaf: &Pair) {
 
 fn leaf_of(authority: &Pair, now: SystemTime) -> Pair {
     let hosts = Hosts::parse(&HOSTS).unwrap();
-    sign::server(&authority.key, &hosts.0, now, LIFETIME).unwrap()
+    x509::server(&authority.key, &hosts.0, now, LIFETIME).unwrap()
 }
 
 #[tokio::test]
 async fn clients_accept_the_certificate_for_every_host_and_for_no_other() {
-    let authority = sign::authority(SystemTime::now(), LIFETIME).unwrap();
+    let authority = x509::authority(SystemTime::now(), LIFETIME).unwrap();
     let (slot, trusted) = (slot(), pem(&[&authority]));
     serve(&slot, &leaf_of(&authority, SystemTime::now()));
     for version in [&TLS12, &TLS13] {
@@ -133,7 +129,7 @@ async fn clients_accept_the_certificate_for_every_host_and_for_no_other() {
 #[tokio::test]
 async fn a_bundle_of_two_authorities_verifies_the_certificates_of_both() {
     let now = SystemTime::now();
-    let [old, new] = [(); 2].map(|()| sign::authority(now, LIFETIME).unwrap());
+    let [old, new] = [(); 2].map(|()| x509::authority(now, LIFETIME).unwrap());
     let slot = slot();
     for (signer, other) in [(&old, &new), (&new, &old)] {
         serve(&slot, &leaf_of(signer, now));
@@ -151,7 +147,7 @@ async fn a_bundle_of_two_authorities_verifies_the_certificates_of_both() {
 #[tokio::test]
 async fn an_open_connection_goes_on_when_the_certificate_is_swapped() {
     let now = SystemTime::now();
-    let authority = sign::authority(now, LIFETIME).unwrap();
+    let authority = x509::authority(now, LIFETIME).unwrap();
     let (slot, trusted) = (slot(), pem(&[&authority]));
     let [one, two] = [(); 2].map(|()| leaf_of(&authority, now));
     serve(&slot, &one);
@@ -175,15 +171,14 @@ async fn readiness_follows_the_certificate_that_serves() {
     assert!(slot.refuse("the Secret is gone") && !slot.refuse("the Secret is gone"));
     let gone = Err("there is no certificate: the Secret is gone".to_owned());
     assert_eq!(slot.status(), gone);
-    let authority = sign::authority(now, LIFETIME).unwrap();
+    let authority = x509::authority(now, LIFETIME).unwrap();
     let waiting = tokio::spawn({
         let slot = Arc::clone(&slot);
         async move { slot.first().await }
     });
     serve(&slot, &leaf_of(&authority, now));
     waiting.await.unwrap();
-    let end =
-        super::slot::written(Certificate::clone(&slot.served().unwrap().certificate).not_after);
+    let end = written(Certificate::clone(&slot.served().unwrap().certificate).not_after);
     let serves = format!("serves the certificate of a test until {end}");
     assert_eq!(slot.status(), Ok(serves.clone()));
     slot.refuse("the Secret is gone");
@@ -198,7 +193,7 @@ async fn readiness_follows_the_certificate_that_serves() {
 #[test]
 fn nothing_that_is_printed_has_a_key() {
     let now = SystemTime::now();
-    let authority = sign::authority(now, LIFETIME).unwrap();
+    let authority = x509::authority(now, LIFETIME).unwrap();
     let (slot, leaf) = (slot(), leaf_of(&authority, now));
     serve(&slot, &leaf);
     let certificate = &leaf.certificate;
@@ -209,7 +204,7 @@ fn nothing_that_is_printed_has_a_key() {
     );
     let key = format!("{:?}", leaf.key.secret_der());
     assert!(!shown.contains(key.trim_matches(['[', ']'])), "{shown}");
-    let text = sign::key_pem(&leaf.key);
+    let text = x509::key_pem(&leaf.key);
     let base64: String = text.lines().filter(|line| !line.starts_with('-')).collect();
     assert!(!shown.contains(&base64));
 }

@@ -6,11 +6,15 @@ use std::sync::{Arc, Mutex};
 
 use http::{Request, Response};
 use k8s_openapi::ByteString;
+use kube::Client;
+use kube::api::ObjectMeta;
 use kube::client::Body;
+use podloom_controllers::Clock;
+use serde_json::json;
 use tower::service_fn;
 use tracing_subscriber::fmt::MakeWriter;
 
-use super::super::plan::Publication;
+use super::super::{CertificateMetrics, Hosts};
 use super::*;
 
 /// What must never be seen, and as it is in a Secret.
@@ -18,7 +22,7 @@ const KEY: &str = "MIGHAgEAMBMGByqGSM49";
 const KEY_IN_SECRET: &str = "TUlHSEFnRUFNQk1HQnlxR1NNNDk=";
 
 /// A cluster whose every answer is this one, and the requests that came.
-fn cluster(status: u16, answer: &str) -> (Cluster, Arc<Mutex<Vec<String>>>) {
+fn cluster(status: u16, answer: &str) -> (OwnSetup, Arc<Mutex<Vec<String>>>) {
     let (answer, seen) = (answer.to_owned(), Arc::<Mutex<Vec<String>>>::default());
     let requests = Arc::clone(&seen);
     let service = service_fn(move |request: Request<Body>| {
@@ -30,15 +34,16 @@ fn cluster(status: u16, answer: &str) -> (Cluster, Arc<Mutex<Vec<String>>>) {
             Ok::<_, tower::BoxError>(response.body(Body::from(answer.into_bytes()))?)
         }
     });
-    let cluster = Cluster {
+    let cluster = OwnSetup {
         client: Client::new(service, "default"),
         namespace: "podloom-system".to_owned(),
         secret: "podloom-webhook-tls".to_owned(),
         configurations: "podloom".to_owned(),
-        endpoint: Endpoint {
-            service: ("podloom-system".to_owned(), "podloom-webhook".to_owned()),
-            hosts: Vec::new(),
-        },
+        service: "podloom-webhook".to_owned(),
+        hosts: Hosts::parse(&["localhost"]).unwrap(),
+        lifetime: Duration::ZERO,
+        clock: Clock::new(),
+        metrics: CertificateMetrics::default(),
     };
     (cluster, seen)
 }
@@ -51,9 +56,13 @@ fn status(code: u16, reason: &str, message: &str) -> String {
     .to_string()
 }
 
-fn secret() -> Secret {
+fn secret(version: Option<&str>) -> Secret {
     let key = ByteString(KEY.as_bytes().to_vec());
     Secret {
+        metadata: ObjectMeta {
+            resource_version: version.map(ToOwned::to_owned),
+            ..ObjectMeta::default()
+        },
         data: Some(BTreeMap::from([("ca.key".to_owned(), key)])),
         ..Secret::default()
     }
@@ -94,7 +103,7 @@ async fn no_error_and_no_log_repeats_a_key() {
     let half = format!(r#"{{"metadata":{{}},"data":{{"ca.key":"{KEY_IN_SECRET}""#);
     for answer in [broken_base64, wrong_type, half] {
         let (cluster, _) = cluster(200, &answer);
-        let Err(error) = cluster.secret().await else {
+        let Err(error) = cluster.read_secret().await else {
             panic!("{answer} was read");
         };
         let text = format!("{error} {error:?}");
@@ -113,7 +122,7 @@ async fn no_error_and_no_log_repeats_a_key() {
 #[tokio::test]
 async fn an_answer_that_is_not_the_api_servers_is_not_repeated() {
     let (cluster, _) = cluster(502, &format!("<html>cannot forward {KEY_IN_SECRET}"));
-    let error = cluster.create(&secret()).await.unwrap_err();
+    let error = cluster.write_secret(&secret(None)).await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "could not create Secret podloom-system/podloom-webhook-tls: status 502, not from an API server"
@@ -125,7 +134,7 @@ async fn errors_name_the_object_and_the_reason() {
     let (cluster, seen) = cluster(403, &status(403, "Forbidden", "you may not"));
     let refused = "you may not (status 403); `podloom rbac --controllers webhook --webhook-name podloom` prints the rights that the \
                    operator needs; without them, use --tls-dir";
-    let Err(error) = cluster.secret().await else {
+    let Err(error) = cluster.read_secret().await else {
         panic!("it was read");
     };
     assert_eq!(
@@ -158,12 +167,12 @@ async fn a_lost_race_is_a_change_by_somebody_else() {
     for (code, reason) in [(409, "AlreadyExists"), (409, "Conflict")] {
         let (cluster, _) = cluster(code, &status(code, reason, "no"));
         for lost in [
-            cluster.create(&secret()).await,
-            cluster.replace(&secret()).await,
+            cluster.write_secret(&secret(None)).await,
+            cluster.write_secret(&secret(Some("7"))).await,
             cluster.publish(&publication).await,
         ] {
             assert!(
-                matches!(lost, Err(RequestError::Changed { .. })),
+                matches!(lost, Err(Problem { is_race: true, .. })),
                 "{lost:?}"
             );
         }
@@ -171,46 +180,31 @@ async fn a_lost_race_is_a_change_by_somebody_else() {
     // A test of the JSON Patch failed.
     let (unprocessable, _) = cluster(422, &status(422, "Invalid", "no"));
     let lost = unprocessable.publish(&publication).await;
-    assert!(matches!(lost, Err(RequestError::Changed { .. })));
+    assert!(matches!(lost, Err(Problem { is_race: true, .. })));
     // It may have another reason.
     assert_eq!(
         lost.unwrap_err().to_string(),
         "could not update ValidatingWebhookConfiguration podloom: no (status 422)"
     );
-    let refused = unprocessable.create(&secret()).await;
-    assert!(matches!(refused, Err(RequestError::Failed { .. })));
+    let refused = unprocessable.write_secret(&secret(None)).await;
+    assert!(matches!(refused, Err(Problem { is_race: false, .. })));
     // It was deleted meanwhile; but a namespace that is missing is no race.
     let (gone, seen) = cluster(404, &status(404, "NotFound", "no"));
-    assert!(matches!(gone.secret().await, Ok(SecretState::Absent)));
     assert!(matches!(
-        gone.replace(&secret()).await,
-        Err(RequestError::Changed { .. })
+        gone.read_secret().await,
+        Ok(OurSecret { stored: None, .. })
     ));
     assert!(matches!(
-        gone.create(&secret()).await,
-        Err(RequestError::Failed { .. })
+        gone.write_secret(&secret(Some("7"))).await,
+        Err(Problem { is_race: true, .. })
+    ));
+    assert!(matches!(
+        gone.write_secret(&secret(None)).await,
+        Err(Problem { is_race: false, .. })
     ));
     let seen = seen.lock().unwrap().clone();
     assert_eq!(
         seen[2],
         "POST /api/v1/namespaces/podloom-system/secrets?fieldManager=podloom-webhook"
     );
-}
-
-#[test]
-fn the_patch_tests_what_it_was_made_for() {
-    let publication = Publication {
-        configuration: 0,
-        resource_version: "7".to_owned(),
-        webhooks: vec![(1, "b".to_owned()), (3, "d".to_owned())],
-        bundle: "hello".to_owned(),
-    };
-    let expected = json!([
-        { "op": "test", "path": "/metadata/resourceVersion", "value": "7" },
-        { "op": "test", "path": "/webhooks/1/name", "value": "b" },
-        { "op": "add", "path": "/webhooks/1/clientConfig/caBundle", "value": "aGVsbG8=" },
-        { "op": "test", "path": "/webhooks/3/name", "value": "d" },
-        { "op": "add", "path": "/webhooks/3/clientConfig/caBundle", "value": "aGVsbG8=" },
-    ]);
-    assert_eq!(patch(&publication), expected);
 }

@@ -8,9 +8,9 @@ use rustls::pki_types::ServerName;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
-use super::super::metrics::CertificateMetrics;
-use super::super::sign::{self, Pair};
+use super::super::slot::CertificateMetrics;
 use super::super::tests::connect_any;
+use super::super::x509::{self, Pair};
 use super::*;
 
 const LIFETIME: Duration = Duration::from_secs(90 * 86_400);
@@ -38,7 +38,7 @@ impl Scene {
         );
         Self {
             running: tokio::spawn(serving),
-            authority: sign::authority(SystemTime::now(), LIFETIME).unwrap(),
+            authority: x509::authority(SystemTime::now(), LIFETIME).unwrap(),
             place,
             slot,
             stop,
@@ -55,7 +55,7 @@ impl Scene {
 
     fn leaf_at(&self, now: SystemTime) -> Pair {
         let hosts = [ServerName::try_from("localhost").unwrap()];
-        sign::server(&self.authority.key, &hosts, now, LIFETIME).unwrap()
+        x509::server(&self.authority.key, &hosts, now, LIFETIME).unwrap()
     }
 
     /// Writes the files as the kubelet does: a new directory, and a link that is swapped.
@@ -75,7 +75,7 @@ impl Scene {
     }
 
     fn swap_pair(&self, version: &str, pair: &Pair) {
-        self.swap(version, &certificate_pem(pair), &sign::key_pem(&pair.key));
+        self.swap(version, &certificate_pem(pair), &x509::key_pem(&pair.key));
     }
 
     /// Writes plain files, one after the other.
@@ -120,7 +120,7 @@ impl Scene {
 }
 
 fn certificate_pem(pair: &Pair) -> String {
-    sign::certificates_pem(std::iter::once(&pair.certificate))
+    x509::certificates_pem([&pair.certificate])
 }
 
 #[tokio::test(start_paused = true)]
@@ -149,7 +149,7 @@ async fn a_bad_pair_keeps_the_last_good_one() {
     scene.until_served(&good).await;
     let (other, late) = (scene.leaf(), scene.leaf_at(SystemTime::UNIX_EPOCH));
     let early = scene.leaf_at(SystemTime::now() + LIFETIME);
-    let (certificate, key) = (certificate_pem(&good), sign::key_pem(&good.key));
+    let (certificate, key) = (certificate_pem(&good), x509::key_pem(&good.key));
     let half = &key[..key.len() / 2];
     for (place, (certificate, key, words)) in [
         (&*certificate, "", "tls.key has no private key"),
@@ -158,18 +158,18 @@ async fn a_bad_pair_keeps_the_last_good_one() {
         (&certificate[..200], &*key, "certificate 1 in"),
         (
             &*certificate,
-            &*sign::key_pem(&other.key),
+            &*x509::key_pem(&other.key),
             "cannot be used together",
         ),
         (&*certificate_pem(&other), &*key, "cannot be used together"),
         (
             &*certificate_pem(&late),
-            &*sign::key_pem(&late.key),
+            &*x509::key_pem(&late.key),
             "is valid from 1970-01-01",
         ),
         (
             &*certificate_pem(&early),
-            &*sign::key_pem(&early.key),
+            &*x509::key_pem(&early.key),
             "is valid from",
         ),
         ("\u{0}garbage", "\u{0}garbage", "tls.crt has no certificate"),
@@ -205,12 +205,12 @@ async fn a_bad_pair_keeps_the_last_good_one() {
 async fn plain_files_are_read_when_both_are_written() {
     let scene = Scene::new();
     let (one, two) = (scene.leaf(), scene.leaf());
-    scene.write(&certificate_pem(&one), &sign::key_pem(&one.key));
+    scene.write(&certificate_pem(&one), &x509::key_pem(&one.key));
     scene.until_served(&one).await;
     // The certificate comes first, and much later its key.
     fs::write(scene.directory().join(CERTIFICATE), certificate_pem(&two)).unwrap();
     scene.until("cannot be used together").await;
-    fs::write(scene.directory().join(KEY), sign::key_pem(&two.key)).unwrap();
+    fs::write(scene.directory().join(KEY), x509::key_pem(&two.key)).unwrap();
     scene.until_served(&two).await;
     scene.end().await;
 }

@@ -5,10 +5,11 @@
 use std::time::UNIX_EPOCH;
 
 use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
 
-use super::super::keyring::{Fields, Keyring, fields};
-use super::super::sign;
-use super::super::world::{MANAGED_BY, Webhook};
+use super::super::configuration::Webhook;
+use super::super::secret::written;
+use super::super::x509::{self, Pair, certificates_pem};
 use super::*;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -22,22 +23,17 @@ fn host(name: &str) -> ServerName<'static> {
     ServerName::try_from(name.to_owned()).unwrap()
 }
 
-fn policy() -> Policy {
-    Policy {
-        hosts: vec![
-            host("podloom-webhook.podloom-system.svc"),
-            host("127.0.0.1"),
-        ],
-        lifetime: LIFETIME,
-        times: Times::of(LIFETIME),
-    }
+fn hosts() -> Vec<ServerName<'static>> {
+    ["podloom-webhook.podloom-system.svc", "127.0.0.1"]
+        .map(host)
+        .to_vec()
 }
 
 /// An authority and a leaf of it, made this many hours after the start.
 fn made(hours: u32) -> (Pair, Pair) {
     let now = start() + HOUR * hours;
-    let authority = sign::authority(now, LIFETIME).unwrap();
-    let leaf = sign::server(&authority.key, &policy().hosts, now, LIFETIME).unwrap();
+    let authority = x509::authority(now, LIFETIME).unwrap();
+    let leaf = x509::server(&authority.key, &hosts(), now, LIFETIME).unwrap();
     (authority, leaf)
 }
 
@@ -47,17 +43,7 @@ fn secret(authorities: &[&Pair], leaf: &Pair) -> Secret {
         .iter()
         .map(|pair| pair.certificate.clone())
         .collect();
-    stored(fields(&certificates, &authorities[0].key, leaf))
-}
-
-fn stored(fields: Fields) -> Secret {
-    let mut secret = Secret {
-        type_: Some("Opaque".to_owned()),
-        data: Some(fields),
-        ..Secret::default()
-    };
-    secret.metadata.labels = Some([(MANAGED_BY.0.to_owned(), MANAGED_BY.1.to_owned())].into());
-    secret
+    written(None, &certificates, Some(&authorities[0].key), Some(leaf))
 }
 
 fn bundle(authorities: &[&Pair]) -> Vec<u8> {
@@ -65,36 +51,28 @@ fn bundle(authorities: &[&Pair]) -> Vec<u8> {
 }
 
 /// A configuration whose webhooks have these bundles.
-fn configuration(bundles: &[Vec<u8>]) -> Configuration {
-    let webhooks = bundles.iter().enumerate().map(|(place, bundle)| Webhook {
-        place,
-        name: format!("{place}.podloom.dev"),
-        bundle: bundle.clone(),
-    });
-    Configuration::Present {
+fn configuration(bundles: &[Vec<u8>]) -> Option<Configuration> {
+    let webhooks = bundles
+        .iter()
+        .enumerate()
+        .map(|(place, bundle)| Webhook::new(place, format!("{place}.podloom.dev"), bundle.clone()));
+    Some(Configuration {
         resource_version: "7".to_owned(),
         webhooks: webhooks.collect(),
-    }
+    })
 }
 
 /// Both configurations publish these authorities.
-fn publishing(authorities: &[&Pair]) -> Vec<Configuration> {
+fn publishing(authorities: &[&Pair]) -> Configurations {
     vec![
         configuration(&[bundle(authorities)]),
         configuration(&[bundle(authorities), bundle(authorities)]),
     ]
 }
 
-fn exactly(now: SystemTime) -> Time {
-    Time {
-        now,
-        skew: Duration::ZERO,
-    }
-}
-
 struct Scenario {
     secret: Option<Secret>,
-    configurations: Vec<Configuration>,
+    configurations: Configurations,
     trusted_for: Option<Duration>,
     /// After the start.
     hours: u32,
@@ -103,7 +81,7 @@ struct Scenario {
 }
 
 impl Scenario {
-    fn of(secret: Option<Secret>, configurations: Vec<Configuration>, hours: u32) -> Self {
+    fn of(secret: Option<Secret>, configurations: Configurations, hours: u32) -> Self {
         Self {
             secret,
             configurations,
@@ -113,38 +91,46 @@ impl Scenario {
         }
     }
 
-    fn plan(self) -> Plan {
+    fn plan(self) -> Result<Step, String> {
         let world = World {
-            secret: SecretState::of(self.secret),
+            secret: OurSecret::read(self.secret)?,
             configurations: self.configurations,
+            trusted_for: self.trusted_for,
+            now: start() + HOUR * self.hours,
+            skew: self.skew,
         };
-        let now = start() + HOUR * self.hours;
-        let skew = self.skew;
-        plan(&world, self.trusted_for, &policy(), Time { now, skew })
+        Ok(plan(&world, &hosts(), &Times::of(LIFETIME)))
+    }
+
+    /// Expects a change of the Secret.
+    fn change(self) -> Change {
+        match self.plan() {
+            Ok(Step::Write(change)) => change,
+            other => panic!("nothing is written: {other:?}"),
+        }
     }
 
     /// In a few words: `create new+1 new leaf`, with the number of older authorities.
     fn words(self) -> String {
-        let plan = self.plan();
-        let change = |change: &Change| {
-            let signer = match change.signer {
-                Signer::New => "new",
-                Signer::Kept(_) => "same",
-            };
-            let leaf = match change.leaf {
-                Leaf::New => "new leaf",
-                Leaf::Kept(_) => "same leaf",
-            };
-            format!("{signer}+{} {leaf}", change.older.len())
+        let verb = if self.secret.is_none() {
+            "create"
+        } else {
+            "replace"
         };
-        match &plan.next {
-            Step::Rest if plan.is_waiting => "wait".to_owned(),
+        let plan = match self.plan() {
+            Ok(plan) => plan,
+            Err(why) => return format!("stuck: {why}"),
+        };
+        match plan {
+            Step::Wait => "wait".to_owned(),
             Step::Rest => "rest".to_owned(),
-            Step::Stuck(why) => format!("stuck: {why}"),
             Step::Doubt => "doubt".to_owned(),
             Step::Foreign(place) => format!("foreign {place}"),
-            Step::Create(new) => format!("create {}", change(new)),
-            Step::Replace(_, new) => format!("replace {}", change(new)),
+            Step::Write(change) => {
+                let signer = change.signer.map_or("new", |_| "same");
+                let leaf = if change.new_leaf { "new" } else { "same" };
+                format!("{verb} {signer}+{} {leaf} leaf", change.older.len())
+            }
             Step::Publish(publication) => {
                 let places = publication.webhooks.iter().map(|(place, _)| place);
                 let places: Vec<String> = places.map(ToString::to_string).collect();
@@ -159,15 +145,15 @@ impl Scenario {
 }
 
 #[track_caller]
-fn check(secret: Option<Secret>, configurations: Vec<Configuration>, hours: u32, expected: &str) {
+fn check(secret: Option<Secret>, configurations: Configurations, hours: u32, expected: &str) {
     assert_eq!(
         Scenario::of(secret, configurations, hours).words(),
         expected
     );
 }
 
-fn absent() -> Vec<Configuration> {
-    vec![Configuration::Absent, Configuration::Absent]
+fn absent() -> Configurations {
+    vec![None, None]
 }
 
 #[test]
@@ -181,12 +167,7 @@ fn a_new_cluster_gets_a_secret_and_then_its_configurations() {
     check(secret(), absent(), 0, "rest");
     check(secret(), vec![unset(), unset()], 0, "publish 0: 0 1");
     check(secret(), vec![right(), unset()], 0, "publish 1: 0 1");
-    check(
-        secret(),
-        vec![Configuration::Absent, unset()],
-        0,
-        "publish 1: 0 1",
-    );
+    check(secret(), vec![None, unset()], 0, "publish 1: 0 1");
     check(secret(), publishing(&[&authority]), 0, "rest");
 }
 
@@ -196,7 +177,7 @@ fn only_webhooks_with_another_bundle_are_written() {
     let right = bundle(&[&authority]);
     let found = configuration(&[right.clone(), b"garbage".to_vec(), right, vec![]]);
     let scenario = Scenario::of(Some(secret(&[&authority], &leaf)), vec![found], 0);
-    let Step::Publish(publication) = scenario.plan().next else {
+    let Ok(Step::Publish(publication)) = scenario.plan() else {
         panic!("nothing is published");
     };
     let expected = Publication {
@@ -220,12 +201,7 @@ fn a_bundle_of_garbage_is_replaced() {
         b"-----BEGIN CERTIFICATE-----\n".repeat(40_000),
     ];
     for garbage in garbage {
-        let found = || {
-            vec![
-                configuration(std::slice::from_ref(&garbage)),
-                Configuration::Absent,
-            ]
-        };
+        let found = || vec![configuration(std::slice::from_ref(&garbage)), None];
         check(
             Some(secret(&[&authority], &leaf)),
             found(),
@@ -257,9 +233,9 @@ fn a_leaf_is_renewed_when_two_thirds_are_over() {
 #[test]
 fn an_authority_is_published_before_it_signs_and_leaves_when_nobody_serves_with_it() {
     let (old, _) = made(0);
-    let last = sign::server(&old.key, &policy().hosts, start() + HOUR * 240, LIFETIME).unwrap();
-    let new = sign::authority(start() + HOUR * 300, LIFETIME).unwrap();
-    let next = sign::server(&new.key, &policy().hosts, start() + HOUR * 301, LIFETIME).unwrap();
+    let last = x509::server(&old.key, &hosts(), start() + HOUR * 240, LIFETIME).unwrap();
+    let new = x509::authority(start() + HOUR * 300, LIFETIME).unwrap();
+    let next = x509::server(&new.key, &hosts(), start() + HOUR * 301, LIFETIME).unwrap();
     let (one, both, two) = (&[&old][..], &[&new, &old][..], &[&new][..]);
     // Authorities and leaf of the Secret, what is published, the hour, and for how many seconds that was found.
     let steps = [
@@ -323,7 +299,7 @@ fn a_lost_secret_keeps_what_replicas_serve_with() {
     params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     let foreign = params.self_signed(&key).unwrap();
     let foreign = Certificate::parse(foreign.into()).unwrap();
-    let foreign = certificates_pem(std::iter::once(&foreign)).into_bytes();
+    let foreign = certificates_pem([&foreign]).into_bytes();
     check(
         None,
         vec![configuration(&[foreign])],
@@ -375,9 +351,7 @@ fn a_secret_of_a_backup_keeps_what_replicas_serve_with() {
     let full: Vec<&Pair> = std::iter::once(&old).chain(&many).collect();
     let mut scenario = Scenario::of(Some(restored(&full)), publishing(&published), 12);
     scenario.trusted_for = None;
-    let Step::Replace(_, change) = scenario.plan().next else {
-        panic!("nothing is replaced");
-    };
+    let change = scenario.change();
     assert_eq!(change.older.len(), OLDER_MAX);
     assert!(change.older.contains(&new.certificate));
 }
@@ -396,12 +370,7 @@ fn a_configuration_without_webhooks_of_ours_is_reported_when_all_else_is_done() 
         0,
         "publish 1: 0",
     );
-    check(
-        secret(),
-        vec![Configuration::Absent, foreign()],
-        0,
-        "foreign 1",
-    );
+    check(secret(), vec![None, foreign()], 0, "foreign 1");
 }
 
 #[test]
@@ -466,22 +435,19 @@ fn words_in_the_bundle_are_removed_and_other_fields_stay() {
     let data = secret.data.get_or_insert_default();
     let text = data.get_mut("ca.crt").unwrap();
     text.0.extend(b"words\n");
-    let scenario = Scenario::of(Some(secret), publishing(&[&authority]), 1);
-    let Step::Replace(stored, change) = scenario.plan().next else {
-        panic!("nothing is replaced");
-    };
-    assert!(stored.data.is_some_and(|data| data.contains_key("notes")));
-    assert!(matches!(
-        (change.signer, change.leaf),
-        (Signer::Kept(_), Leaf::Kept(_))
-    ));
+    let scenario = Scenario::of(Some(secret.clone()), publishing(&[&authority]), 1);
+    let change = scenario.change();
+    assert!(change.signer.is_some() && !change.new_leaf);
+    let tidied = written(Some(&secret), &[authority.certificate], None, None);
+    let data = tidied.data.unwrap();
+    assert!(data["notes"].0 == b"hello" && !data["ca.crt"].0.ends_with(b"words\n"));
 }
 
 #[test]
 fn a_leaf_for_other_hosts_is_made_again() {
     let (authority, _) = made(0);
     let now = start();
-    let few = sign::server(&authority.key, &policy().hosts[..1], now, LIFETIME).unwrap();
+    let few = x509::server(&authority.key, &hosts()[..1], now, LIFETIME).unwrap();
     let found = Some(secret(&[&authority], &few));
     check(
         found,
@@ -490,9 +456,9 @@ fn a_leaf_for_other_hosts_is_made_again() {
         "replace same+0 new leaf",
     );
     // More hosts than ours: those of a leader of another version.
-    let mut hosts = policy().hosts;
+    let mut hosts = hosts();
     hosts.push(host("localhost"));
-    let more = sign::server(&authority.key, &hosts, now, LIFETIME).unwrap();
+    let more = x509::server(&authority.key, &hosts, now, LIFETIME).unwrap();
     let found = Some(secret(&[&authority], &more));
     check(found, publishing(&[&authority]), 1, "rest");
 }
@@ -553,9 +519,7 @@ fn a_secret_with_too_many_authorities_is_cut() {
     let mut found = secret(&authorities, &many[7].1);
     let data = found.data.get_or_insert_default();
     data.remove("ca.key");
-    let Step::Replace(_, change) = Scenario::of(Some(found), absent(), 10).plan().next else {
-        panic!("nothing is replaced");
-    };
+    let change = Scenario::of(Some(found), absent(), 10).change();
     assert!(change.older.contains(&many[7].0.certificate));
     assert_eq!(change.older.len(), OLDER_MAX);
 }
@@ -563,32 +527,23 @@ fn a_secret_with_too_many_authorities_is_cut() {
 #[test]
 fn what_is_made_of_a_change_needs_no_further_change() {
     let (authority, _) = made(0);
-    let world = World {
-        secret: SecretState::Absent,
-        configurations: publishing(&[&authority]),
-    };
-    let Step::Create(change) = plan(&world, None, &policy(), exactly(start())).next else {
-        panic!("nothing is created");
-    };
-    let signer = sign::authority(start(), LIFETIME).unwrap();
-    let leaf = sign::server(&signer.key, &policy().hosts, start(), LIFETIME).unwrap();
+    let change = Scenario::of(None, publishing(&[&authority]), 0).change();
+    let signer = x509::authority(start(), LIFETIME).unwrap();
+    let leaf = x509::server(&signer.key, &hosts(), start(), LIFETIME).unwrap();
     let authorities: Vec<Certificate> = std::iter::once(signer.certificate.clone())
         .chain(change.older)
         .collect();
-    let written = fields(&authorities, &signer.key, &leaf);
-    assert_eq!(Keyring::read(&written).authorities, authorities);
-    check(
-        Some(stored(written)),
-        publishing(&[&signer, &authority]),
-        0,
-        "rest",
-    );
+    let written = written(None, &authorities, Some(&signer.key), Some(&leaf));
+    let read = OurSecret::read(Some(written.clone())).unwrap_or_else(|why| panic!("{why}"));
+    assert_eq!(read.authorities, authorities);
+    check(Some(written), publishing(&[&signer, &authority]), 0, "rest");
 }
 
 #[test]
 fn times_get_shorter_with_the_lifetime_only() {
     let day = HOUR * 24;
     let usual = Times {
+        lifetime: day * 90,
         look: Duration::from_secs(10),
         soon: Duration::from_secs(1),
         settle: Duration::from_secs(10),
@@ -596,8 +551,9 @@ fn times_get_shorter_with_the_lifetime_only() {
         patience: Duration::from_secs(30),
     };
     assert_eq!(Times::of(day * 90), usual);
-    assert_eq!(Times::of(day), usual);
-    for seconds in 1..10_000 {
+    let lifetime = day;
+    assert_eq!(Times::of(day), Times { lifetime, ..usual });
+    for seconds in 2..10_000 {
         let lifetime = Duration::from_secs(seconds);
         let times = Times::of(lifetime);
         let slowest = times.look * 2 + times.settle;

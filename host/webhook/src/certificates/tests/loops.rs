@@ -14,7 +14,8 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::super::sign::{self, Pair};
+use super::super::secret::written;
+use super::super::x509::{self, Pair};
 use super::super::*;
 use super::api::{Api, CONFIGURATIONS, Fate, SECRET};
 use super::{HOSTS, LIFETIME, connect_any};
@@ -90,25 +91,22 @@ async fn until_published(api: &Api) {
 /// The Secret's certificates, as an operator writes them.
 fn secret(authority: &Pair, leaf: &Pair) -> Value {
     let authorities = [authority.certificate.clone()];
-    let fields = super::super::keyring::fields(&authorities, &authority.key, leaf);
-    json!({
-        "metadata": { "name": "tls", "labels": { "app.kubernetes.io/managed-by": "podloom" } },
-        "type": "Opaque", "data": fields,
-    })
+    let secret = written(None, &authorities, Some(&authority.key), Some(leaf));
+    serde_json::to_value(secret).unwrap()
 }
 
 fn authority() -> Pair {
-    sign::authority(SystemTime::now(), LIFETIME).unwrap()
+    x509::authority(SystemTime::now(), LIFETIME).unwrap()
 }
 
 fn leaf(authority: &Pair, hosts: &[&str]) -> Pair {
     let hosts = Hosts::parse(hosts).unwrap();
-    sign::server(&authority.key, &hosts.0, SystemTime::now(), LIFETIME).unwrap()
+    x509::server(&authority.key, &hosts.0, SystemTime::now(), LIFETIME).unwrap()
 }
 
 /// Writes the caBundle of all webhooks.
 fn publish(api: &Api, authorities: &[&Pair]) {
-    let text = sign::certificates_pem(authorities.iter().map(|pair| &pair.certificate));
+    let text = x509::certificates_pem(authorities.iter().map(|pair| &pair.certificate));
     for path in CONFIGURATIONS {
         let mut object = api.get(path).unwrap();
         for webhook in object["webhooks"].as_array_mut().unwrap() {

@@ -2,7 +2,7 @@ use std::time::{Duration, SystemTime};
 
 use rustls::pki_types::ServerName;
 
-use super::super::sign;
+use super::super::x509;
 use super::*;
 
 const LIFETIME: Duration = Duration::from_secs(90 * 86_400);
@@ -14,9 +14,9 @@ struct Made {
 
 fn made() -> Made {
     let now = SystemTime::now();
-    let authority = sign::authority(now, LIFETIME).unwrap();
+    let authority = x509::authority(now, LIFETIME).unwrap();
     let hosts = [ServerName::try_from("localhost").unwrap()];
-    let leaf = sign::server(&authority.key, &hosts, now, LIFETIME).unwrap();
+    let leaf = x509::server(&authority.key, &hosts, now, LIFETIME).unwrap();
     Made { authority, leaf }
 }
 
@@ -27,14 +27,23 @@ impl Made {
             .chain(older)
             .cloned()
             .collect();
-        fields(&authorities, &self.authority.key, &self.leaf)
+        let (key, leaf) = (&self.authority.key, &self.leaf);
+        written(None, &authorities, Some(key), Some(leaf))
+            .data
+            .unwrap()
     }
+}
+
+fn read(fields: Fields) -> OurSecret {
+    let mut secret = written(None, &[], None, None);
+    secret.data = Some(fields);
+    OurSecret::read(Some(secret)).unwrap_or_else(|why| panic!("{why}"))
 }
 
 #[test]
 fn what_was_written_is_read_again() {
     let (one, two) = (made(), made());
-    let keyring = Keyring::read(&two.fields(&[&one]));
+    let keyring = read(two.fields(&[&one]));
     assert!(keyring.is_tidy);
     assert_eq!(
         keyring.authorities,
@@ -48,9 +57,9 @@ fn what_was_written_is_read_again() {
 
 #[test]
 fn a_leaf_of_an_older_authority_is_usable() {
-    let (one, mut two) = (made(), made());
-    two.leaf = one.leaf.clone();
-    let serving = Keyring::read(&two.fields(&[&one])).serving;
+    let (mut one, mut two) = (made(), made());
+    std::mem::swap(&mut one.leaf, &mut two.leaf);
+    let serving = read(two.fields(&[&one])).serving;
     assert!(serving.is_ok_and(|serving| serving.authority == one.authority.certificate));
 }
 
@@ -62,7 +71,7 @@ fn check(field: &str, value: Option<&[u8]>, signing: Option<&str>, serving: Opti
         Some(value) => fields.insert(field.to_owned(), ByteString(value.to_owned())),
         None => fields.remove(field),
     };
-    let keyring = Keyring::read(&fields);
+    let keyring = read(fields);
     let of = |why: Option<String>| why.unwrap_or_else(|| "fine".to_owned());
     assert_eq!(
         of(keyring.signing.err()),
@@ -81,7 +90,7 @@ fn each_part_is_judged_by_itself() {
     let none = "ca.crt has no authority that podloom made";
     let unsigned = "no authority in ca.crt signed tls.crt";
     let other = made().fields(&[]);
-    let large = vec![b'x'; FIELD_MAX + 1];
+    let large = vec![b'x'; TEXT_MAX + 1];
     check("ca.crt", None, Some(none), Some(unsigned));
     check("ca.crt", Some(b""), Some(none), Some(unsigned));
     check("ca.crt", Some(&[0xff; 500]), Some(none), Some(unsigned));
@@ -140,7 +149,7 @@ fn each_part_is_judged_by_itself() {
 fn fields_of_others_change_nothing() {
     let mut fields = made().fields(&[]);
     fields.insert("notes.txt".to_owned(), ByteString(vec![0xff; 100_000]));
-    let keyring = Keyring::read(&fields);
+    let keyring = read(fields);
     assert!(keyring.is_tidy && keyring.signing.is_ok() && keyring.serving.is_ok());
 }
 
@@ -155,7 +164,7 @@ fn a_bundle_with_words_or_doubles_is_untidy() {
     ] {
         let mut fields = good.clone();
         fields.insert("ca.crt".to_owned(), ByteString(text.into_bytes()));
-        let keyring = Keyring::read(&fields);
+        let keyring = read(fields);
         assert!(!keyring.is_tidy && keyring.authorities.len() == 1);
         assert!(keyring.signing.is_ok() && keyring.serving.is_ok());
     }

@@ -1,12 +1,7 @@
-use std::time::{Duration, UNIX_EPOCH};
-
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair};
-use rustls::pki_types::ServerName;
-
-use super::super::sign;
 use super::*;
 
 const DAY: Duration = Duration::from_secs(86_400);
+const LIFETIME: Duration = Duration::from_secs(90 * 86_400);
 
 fn host(name: &str) -> ServerName<'static> {
     ServerName::try_from(name.to_owned()).unwrap()
@@ -19,7 +14,7 @@ fn noon() -> SystemTime {
 
 #[test]
 fn an_authority_of_ours_is_known_by_its_name_and_its_constraints() {
-    let authority = sign::authority(noon(), DAY).unwrap().certificate;
+    let authority = authority(noon(), DAY).unwrap().certificate;
     assert!(authority.is_our_authority);
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::default();
@@ -41,32 +36,28 @@ fn an_authority_of_ours_is_known_by_its_name_and_its_constraints() {
 
 #[test]
 fn dates_are_read_to_the_second() {
-    let authority = sign::authority(noon(), DAY).unwrap();
+    let authority = authority(noon(), DAY).unwrap();
     let certificate = &authority.certificate;
-    assert_eq!(certificate.not_before, noon() - sign::BACKDATED);
+    assert_eq!(certificate.not_before, noon() - BACKDATED);
     assert_eq!(certificate.not_after, noon() + DAY * 4);
     assert!(certificate.is_valid_at(certificate.not_after));
     assert!(!certificate.is_valid_at(certificate.not_after + Duration::from_secs(1)));
     assert!(!certificate.is_valid_at(certificate.not_before - Duration::from_secs(1)));
     // After 2049, dates are written in another form.
     let late = noon() + DAY * 365 * 40;
-    let authority = sign::authority(late, DAY).unwrap();
+    let authority = super::authority(late, DAY).unwrap();
     assert_eq!(authority.certificate.not_after, late + DAY * 4);
 }
 
 /// What is read of a certificate is what a client says about it.
 #[test]
 fn clients_reject_what_is_expired_early_an_authority_or_for_other_hosts() {
-    let authority = sign::authority(noon(), DAY).unwrap().certificate;
-    let signer = sign::authority(noon(), DAY).unwrap();
-    let leaf = sign::server(&signer.key, &[host("localhost")], noon(), DAY).unwrap();
+    let [authority, signer] = [(); 2].map(|()| authority(noon(), DAY).unwrap());
+    let authority = authority.certificate;
+    let leaf = server(&signer.key, &[host("localhost")], noon(), DAY).unwrap();
     let (leaf, second) = (leaf.certificate, Duration::from_secs(1));
-    let verdict = |certificate: &Certificate, at: SystemTime| {
-        let parsed = ParsedCertificate::try_from(&certificate.der).unwrap();
-        let anchors = anchors(&signer.certificate.der).unwrap();
-        let at = at.duration_since(UNIX_EPOCH).unwrap();
-        verify(&parsed, &anchors, UnixTime::since_unix_epoch(at))
-    };
+    let verdict =
+        |certificate: &Certificate, at: SystemTime| verify(certificate, &signer.certificate, at);
     for at in [leaf.not_before, leaf.not_after] {
         assert_eq!((leaf.is_valid_at(at), verdict(&leaf, at)), (true, Ok(())));
     }
@@ -84,15 +75,15 @@ fn clients_reject_what_is_expired_early_an_authority_or_for_other_hosts() {
 #[test]
 fn a_leaf_is_for_its_hosts_and_of_its_authority() {
     let (one, two) = (
-        sign::authority(noon(), DAY).unwrap(),
-        sign::authority(noon(), DAY).unwrap(),
+        authority(noon(), DAY).unwrap(),
+        authority(noon(), DAY).unwrap(),
     );
     let hosts = [
         host("podloom-webhook.podloom-system.svc"),
         host("127.0.0.1"),
         host("::1"),
     ];
-    let leaf = sign::server(&one.key, &hosts, noon(), DAY).unwrap();
+    let leaf = server(&one.key, &hosts, noon(), DAY).unwrap();
     for host in &hosts {
         assert!(leaf.certificate.is_for(host), "{host:?}");
     }
@@ -104,20 +95,63 @@ fn a_leaf_is_for_its_hosts_and_of_its_authority() {
         !two.certificate.is_signed_by(&two.certificate),
         "an authority is no server"
     );
-    assert!(leaf.certificate.fits(&leaf.key));
-    assert!(!leaf.certificate.fits(&one.key));
-    assert!(one.certificate.fits(&one.key));
+    assert!(leaf.certificate.with(&leaf.key).is_ok());
+    assert!(leaf.certificate.with(&one.key).is_err());
+    assert!(one.certificate.with(&one.key).is_ok());
 }
 
 #[test]
 fn what_is_no_certificate_is_left_out() {
-    let good = sign::authority(noon(), DAY).unwrap().certificate;
-    let pem = sign::certificates_pem(std::iter::once(&good));
+    let good = authority(noon(), DAY).unwrap().certificate;
+    let pem = certificates_pem([&good]);
     let broken = "-----BEGIN CERTIFICATE-----\naGVsbG8=\n-----END CERTIFICATE-----\n";
     let text = format!(
         "words\n{broken}{pem}-----BEGIN CERTIFICATE-----\n!!!\n-----END CERTIFICATE-----\n{pem}"
     );
-    assert_eq!(parse_all(text.as_bytes(), 16), [good.clone(), good.clone()]);
-    assert_eq!(parse_all(text.as_bytes(), 2), [good]);
-    assert_eq!(parse_all(&[0xff; 1024], 16), []);
+    assert_eq!(our_authorities(text.as_bytes()), [good]);
+    let late = format!("{}{pem}", broken.repeat(CERTIFICATES_MAX));
+    assert_eq!(our_authorities(late.as_bytes()), []);
+    assert_eq!(our_authorities(&[0xff; 1024]), []);
+}
+
+#[test]
+fn pem_is_read_as_it_was_written() {
+    let pair = authority(SystemTime::now(), LIFETIME).unwrap();
+    let text = certificates_pem([&pair.certificate]);
+    assert!(text.lines().all(|line| line.len() <= 64), "{text}");
+    let read = CertificateDer::from_pem_slice(text.as_bytes()).unwrap();
+    assert_eq!(read, pair.certificate.der);
+    let key = PrivateKeyDer::from_pem_slice(key_pem(&pair.key).as_bytes()).unwrap();
+    assert_eq!(key, pair.key);
+}
+
+#[test]
+fn two_certificates_have_different_keys_and_serial_numbers() {
+    let now = SystemTime::now();
+    let made = [(); 2].map(|()| authority(now, LIFETIME).unwrap());
+    let [one, two] = &made;
+    assert_ne!(one.key, two.key);
+    assert_ne!(one.certificate, two.certificate);
+}
+
+#[test]
+fn absurd_times_make_no_panic() {
+    let far = UNIX_EPOCH + Duration::from_secs(LAST_SECOND * 4);
+    for (now, lifetime) in [
+        (UNIX_EPOCH, Duration::ZERO),
+        (UNIX_EPOCH, Duration::MAX),
+        (far, LIFETIME),
+        (UNIX_EPOCH - LIFETIME, LIFETIME),
+    ] {
+        let made = authority(now, lifetime).unwrap();
+        let hosts = [ServerName::try_from("localhost").unwrap()];
+        server(&made.key, &hosts, now, lifetime).unwrap();
+    }
+}
+
+#[test]
+fn the_key_of_another_kind_of_authority_is_an_error() {
+    let garbage = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(vec![1, 2, 3]));
+    let made = server(&garbage, &[], SystemTime::now(), LIFETIME);
+    assert_eq!(made.err().as_deref(), Some("could not make a certificate"));
 }

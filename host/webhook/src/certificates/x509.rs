@@ -1,0 +1,213 @@
+//! Certificates: reads them, makes authorities and server certificates, and writes PEM.
+//!
+//! What is accepted here is what rustls' handshakes accept. It has no accessors for dates and basic constraints.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose, SanType, date_time_ymd,
+};
+use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::sign::CertifiedKey;
+use rustls::{Error, RootCertStore};
+use x509_parser::prelude::{ASN1Time, FromDer, X509Certificate};
+
+/// The common name of our authorities.
+const AUTHORITY: &str = "podloom-webhook-ca";
+/// Their whole subject in DER: one relative name, whose only attribute is a common name in UTF-8.
+const SUBJECT: &[u8] = b"\x30\x1d\x31\x1b\x30\x19\x06\x03\x55\x04\x03\x0c\x12podloom-webhook-ca";
+/// The common name of server certificates. Clients do not look at it.
+const SERVER: &str = "podloom-webhook";
+/// How far a certificate's start is in the past, for clients whose clocks are behind.
+pub(super) const BACKDATED: Duration = Duration::from_secs(3600);
+/// How much longer an authority lasts than a server certificate.
+const AUTHORITY_LIVES: u32 = 4;
+/// The last time that a certificate can hold safely, in seconds since 1970: it is in the year 9000.
+const LAST_SECOND: u64 = 221_845_392_000;
+/// The largest text that is read, in bytes. Ours have less than 4 KiB.
+pub(super) const TEXT_MAX: usize = 64 * 1024;
+/// How many certificates of a text are looked at.
+const CERTIFICATES_MAX: usize = 64;
+
+/// A certificate that can be parsed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Certificate {
+    pub(super) der: CertificateDer<'static>,
+    pub(super) not_before: SystemTime,
+    pub(super) not_after: SystemTime,
+    /// Whether it is an authority that Podloom made.
+    pub(super) is_our_authority: bool,
+}
+
+/// A certificate and its private key.
+pub(super) struct Pair {
+    pub(super) certificate: Certificate,
+    pub(super) key: PrivateKeyDer<'static>,
+}
+
+impl Certificate {
+    /// None if the bytes are no X.509 certificate that TLS could use.
+    pub(super) fn parse(der: CertificateDer<'static>) -> Option<Self> {
+        ParsedCertificate::try_from(&der).ok()?;
+        let (_, read) = X509Certificate::from_der(&der).ok()?;
+        let valid = read.validity();
+        Some(Self {
+            not_before: system_time(valid.not_before)?,
+            not_after: system_time(valid.not_after)?,
+            is_our_authority: read.is_ca() && read.subject().as_raw() == SUBJECT,
+            der,
+        })
+    }
+
+    pub(super) fn is_valid_at(&self, now: SystemTime) -> bool {
+        self.not_before <= now && now <= self.not_after
+    }
+
+    /// Whether clients that ask for this host accept it.
+    pub(super) fn is_for(&self, host: &ServerName<'_>) -> bool {
+        let parsed = ParsedCertificate::try_from(&self.der);
+        parsed.is_ok_and(|parsed| verify_server_name(&parsed, host).is_ok())
+    }
+
+    /// Whether it is a server's certificate that this authority signed, whenever both are valid.
+    pub(super) fn is_signed_by(&self, authority: &Self) -> bool {
+        verify(self, authority, self.not_after).is_ok()
+    }
+
+    /// With its private key; an error if that is another one's.
+    pub(super) fn with(&self, key: &PrivateKeyDer<'_>) -> Result<CertifiedKey, Error> {
+        let chain = vec![self.der.clone()];
+        CertifiedKey::from_der(chain, key.clone_key(), &ring::default_provider())
+    }
+}
+
+/// What a client that trusts an authority says about a server's certificate.
+fn verify(server: &Certificate, authority: &Certificate, at: SystemTime) -> Result<(), Error> {
+    let mut anchors = RootCertStore::empty();
+    anchors.add(authority.der.clone())?;
+    let parsed = ParsedCertificate::try_from(&server.der)?;
+    let at = UnixTime::since_unix_epoch(at.duration_since(UNIX_EPOCH).unwrap_or_default());
+    let algorithms = ring::default_provider().signature_verification_algorithms;
+    verify_server_cert_signed_by_trust_anchor(&parsed, &anchors, &[], at, algorithms.all)
+}
+
+/// One before 1970 is that of 1970.
+fn system_time(time: ASN1Time) -> Option<SystemTime> {
+    let seconds = u64::try_from(time.timestamp()).unwrap_or_default();
+    UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
+}
+
+/// Our authorities in a text, each once. What is something else, or behind the limits, is left out.
+pub(super) fn our_authorities(pem: &[u8]) -> Vec<Certificate> {
+    // A text that is too large is cut in the middle of a block, which is then left out.
+    let readable = pem.get(..TEXT_MAX).unwrap_or(pem);
+    let mut found: Vec<Certificate> = Vec::new();
+    for block in CertificateDer::pem_slice_iter(readable).take(CERTIFICATES_MAX) {
+        if let Some(certificate) = block.ok().and_then(Certificate::parse)
+            && certificate.is_our_authority
+            && !found.contains(&certificate)
+        {
+            found.push(certificate);
+        }
+    }
+    found
+}
+
+/// Makes an authority. It lives four times as long as the server certificates that it signs.
+pub(super) fn authority(now: SystemTime, lifetime: Duration) -> Result<Pair, String> {
+    let made = || -> Result<_, rcgen::Error> {
+        let key = KeyPair::generate()?;
+        let params = authority_params(now, lifetime.saturating_mul(AUTHORITY_LIVES));
+        Ok((params.self_signed(&key)?, key))
+    };
+    pair(made())
+}
+
+/// Makes a server certificate for all these hosts, signed with the key of one of our authorities.
+pub(super) fn server(
+    authority: &PrivateKeyDer<'_>,
+    hosts: &[ServerName<'static>],
+    now: SystemTime,
+    lifetime: Duration,
+) -> Result<Pair, String> {
+    let made = || -> Result<_, rcgen::Error> {
+        let signer = KeyPair::try_from(authority)?;
+        let issuer = Issuer::new(authority_params(now, lifetime), signer);
+        let key = KeyPair::generate()?;
+        let mut params = params(SERVER, now, lifetime);
+        for host in hosts {
+            params.subject_alt_names.push(match host {
+                ServerName::IpAddress(address) => SanType::IpAddress((*address).into()),
+                name => SanType::DnsName((&*name.to_str()).try_into()?),
+            });
+        }
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        // With it, clients find the one of several authorities with the same name.
+        params.use_authority_key_identifier_extension = true;
+        Ok((params.signed_by(&key, &issuer)?, key))
+    };
+    pair(made())
+}
+
+/// Fails if the key of the authority is of a type that we cannot sign with, or if there are no random numbers.
+fn pair(made: Result<(rcgen::Certificate, KeyPair), rcgen::Error>) -> Result<Pair, String> {
+    let read = made.ok().and_then(|(certificate, key)| {
+        Some(Pair {
+            certificate: Certificate::parse(certificate.into())?,
+            key: PrivatePkcs8KeyDer::from(key.serialize_der()).into(),
+        })
+    });
+    read.ok_or_else(|| "could not make a certificate".to_owned())
+}
+
+/// What all our authorities have in common. A server certificate names its issuer by it.
+fn authority_params(now: SystemTime, lifetime: Duration) -> CertificateParams {
+    let mut params = params(AUTHORITY, now, lifetime);
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    params
+}
+
+fn params(name: &str, now: SystemTime, lifetime: Duration) -> CertificateParams {
+    let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let date = |at: Duration| {
+        let seconds = at.as_secs().min(LAST_SECOND);
+        date_time_ymd(1970, 1, 1) + Duration::from_secs(seconds)
+    };
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.not_before = date(now.saturating_sub(BACKDATED));
+    params.not_after = date(now.saturating_add(lifetime));
+    params
+}
+
+/// Writes certificates as PEM, one after the other.
+pub(super) fn certificates_pem<'a>(all: impl IntoIterator<Item = &'a Certificate>) -> String {
+    let written = all.into_iter().map(|one| pem("CERTIFICATE", &one.der));
+    written.collect()
+}
+
+/// Writes a key of ours as PEM.
+pub(super) fn key_pem(key: &PrivateKeyDer<'_>) -> String {
+    pem("PRIVATE KEY", key.secret_der())
+}
+
+fn pem(label: &str, der: &[u8]) -> String {
+    let text = STANDARD.encode(der);
+    let lines = text.as_bytes().chunks(64).map(String::from_utf8_lossy);
+    let lines: Vec<_> = lines.collect();
+    let lines = lines.join("\n");
+    format!("-----BEGIN {label}-----\n{lines}\n-----END {label}-----\n")
+}
+
+#[cfg(test)]
+mod tests;
