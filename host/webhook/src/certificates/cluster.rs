@@ -9,6 +9,7 @@ use http::header::CONTENT_TYPE;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Error;
 use podloom_controllers::duties::WEBHOOK_NAME;
+use podloom_controllers::plain;
 use tokio::time::timeout;
 
 use super::OwnSetup;
@@ -154,7 +155,7 @@ impl OwnSetup {
                 Err(problem)
             }
             Ok(Err(Error::SerdeError(_))) => Err(failed("the answer is not JSON".to_owned())),
-            Ok(Err(error)) => Err(failed(causes(&error))),
+            Ok(Err(error)) => Err(failed(plain(&error))),
         }
     }
 
@@ -188,18 +189,6 @@ fn message(code: u16, reason: &str, message: &str) -> String {
     }
     let message: String = message.chars().take(MESSAGE_MAX).collect();
     format!("{message} (status {code})")
-}
-
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let sources = std::iter::successors(error.source(), |error| error.source());
-    for cause in sources.map(ToString::to_string) {
-        if !text.contains(&cause) {
-            text.push_str(": ");
-            text.push_str(&cause);
-        }
-    }
-    text
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use podloom_control_loop::Recorder;
 use podloom_controllers::outbound::{Pem, PemError};
+use podloom_controllers::plain;
 use rustls::crypto::ring;
 use rustls::sign::CertifiedKey;
 use tokio::sync::Semaphore;
@@ -43,16 +44,12 @@ pub async fn serve_files(
     stop: CancellationToken,
 ) {
     let id = directory.display().to_string();
-    let looks = Looks {
-        name: "webhook-files",
-        pauses: (SOON, LOOK),
-        metrics: slot.metrics.clone(),
-        slot: Some(Arc::clone(&slot)),
-        look: Reloader {
-            directory: id.clone(),
-            slot,
-        },
+    let reloader = Reloader {
+        directory: id.clone(),
+        slot: Arc::clone(&slot),
     };
+    let (metrics, slot) = (slot.metrics.clone(), Some(slot));
+    let looks = Looks::new("webhook-files", (SOON, LOOK), metrics, slot, reloader);
     let snapshots = Snapshots {
         directory: directory.into(),
         turn: Arc::new(Semaphore::new(1)),
@@ -72,13 +69,6 @@ pub async fn serve_files(
 struct Snapshot {
     certificate: Pem,
     key: Pem,
-}
-
-fn in_words(error: &PemError) -> String {
-    match error {
-        PemError::Read { source, .. } => format!("{error}: {source}"),
-        _ => error.to_string(),
-    }
 }
 
 /// Reads the directory.
@@ -122,7 +112,7 @@ impl Snapshots {
             let place = link.as_ref().map(|link| directory.join(link));
             let found = snapshot(place.as_deref().unwrap_or(&directory));
             drop(turn);
-            (link, found.map_err(|error| in_words(&error)))
+            (link, found.map_err(|error| plain(&error)))
         });
         looked.await.map_err(|_| silent())
     }
@@ -165,10 +155,10 @@ impl Look<Snapshot> for Reloader {
 fn check(found: &Snapshot, directory: &str, now: SystemTime) -> Result<Served, String> {
     let (name, key_name) = (found.certificate.name(), found.key.name());
     let chain = found.certificate.certificates();
-    let chain = chain.map_err(|error| in_words(&error))?;
+    let chain = chain.map_err(|error| plain(&error))?;
     let leaf = chain.first().cloned().and_then(Certificate::parse);
     let certificate = leaf.ok_or_else(|| format!("{name} is not an X.509 certificate"))?;
-    let key = found.key.key().map_err(|error| in_words(&error))?;
+    let key = found.key.key().map_err(|error| plain(&error))?;
     let key = CertifiedKey::from_der(chain, key, &ring::default_provider());
     let key =
         key.map_err(|reason| format!("{name} and {key_name} cannot be used together: {reason}"))?;

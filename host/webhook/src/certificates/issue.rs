@@ -25,24 +25,20 @@ const RACES: u32 = 4;
 /// Issues and renews certificates, and publishes their authority. Only the leader may run it; it can be dropped at any time.
 pub async fn issue(setup: OwnSetup, recorder: Arc<dyn Recorder>, stop: CancellationToken) {
     let times = Times::of(setup.lifetime);
-    let looks = Looks {
-        name: "webhook-issue",
-        pauses: (times.soon, times.look),
-        metrics: setup.metrics.clone(),
-        slot: None,
-        look: Issuer {
-            setup: setup.clone(),
-            times,
-            trusted: TrustedSince::default(),
-            writes: 0,
-            races: 0,
-        },
+    let issuer = Issuer {
+        setup: setup.clone(),
+        times,
+        trusted: TrustedSince::default(),
+        writes: 0,
+        races: 0,
     };
+    let (id, metrics) = (setup.secret_name(), setup.metrics.clone());
+    let pauses = (times.soon, times.look);
+    let looks = Looks::new("webhook-issue", pauses, metrics, None, issuer);
     let see = move || {
         let setup = setup.clone();
         async move { Ok((setup.read_secret().await?, setup.configurations().await?)) }
     };
-    let id = looks.look.setup.secret_name();
     looks.run(id, see, recorder, stop).await;
 }
 
@@ -76,7 +72,7 @@ impl Look<(OurSecret, Configurations)> for Issuer {
             // Expected when leaders overlap or somebody applies a manifest.
             Err(problem) if problem.is_race && self.races < RACES => {
                 self.races += 1;
-                tracing::debug!(error = %problem, "looks again");
+                tracing::debug!(error = problem.text, "looks again");
                 Ok(self.times.soon)
             }
             Ok(pause) => {

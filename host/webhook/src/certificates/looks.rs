@@ -1,13 +1,12 @@
 //! A loop that looks again and again at one thing. What goes wrong is counted each time, logged when it changes, and tried again after
 //! growing pauses.
 
-use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
 use podloom_control_loop::{
-    BoxError, ControlLoop, Ctx, Handler, Next, Options, Recorder, source_fn, storage_fn,
+    ControlLoop, Next, Options, Recorder, handler_fn, source_fn, storage_fn,
 };
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -29,12 +28,6 @@ impl From<String> for Problem {
     }
 }
 
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
 /// What a loop does with what it finds.
 pub(super) trait Look<Seen>: Send + 'static {
     /// Returns when to look again.
@@ -44,26 +37,37 @@ pub(super) trait Look<Seen>: Send + 'static {
 /// A loop.
 pub(super) struct Looks<L> {
     /// Its name, in metrics and logs.
-    pub(super) name: &'static str,
+    name: &'static str,
     /// The first and the longest pause after a failure.
-    pub(super) pauses: (Duration, Duration),
-    pub(super) metrics: CertificateMetrics,
+    pauses: (Duration, Duration),
+    metrics: CertificateMetrics,
     /// Where a problem is shown. Without a certificate in it nothing works, so looks do not slow down.
-    pub(super) slot: Option<Arc<CertificateSlot>>,
-    pub(super) look: L,
-}
-
-struct Running<L> {
-    looks: Looks<L>,
+    slot: Option<Arc<CertificateSlot>>,
+    look: L,
     problem: Option<String>,
     /// How often something went wrong in a row.
     failures: u32,
 }
 
-/// The handler of the loop. There is one worker, so nobody waits for the lock.
-struct Turn<L>(Mutex<Running<L>>);
-
 impl<L> Looks<L> {
+    pub(super) fn new(
+        name: &'static str,
+        pauses: (Duration, Duration),
+        metrics: CertificateMetrics,
+        slot: Option<Arc<CertificateSlot>>,
+        look: L,
+    ) -> Self {
+        Self {
+            name,
+            pauses,
+            metrics,
+            slot,
+            look,
+            problem: None,
+            failures: 0,
+        }
+    }
+
     /// Runs until `stop` is cancelled. `see` reads what `id` stands for.
     pub(super) async fn run<Seen, Seeing>(
         self,
@@ -76,28 +80,80 @@ impl<L> Looks<L> {
         Seen: Send + 'static,
         Seeing: Future<Output = Result<Seen, Problem>> + Send,
     {
-        let id: Arc<str> = id.into();
+        let (name, options) = (self.name, options(self.pauses.1));
         let source = source_fn(move |_| {
-            let id = Arc::clone(&id);
-            async move { Ok(vec![id]) }
+            let ids = vec![Arc::<str>::from(id.as_str())];
+            async move { Ok(ids) }
         });
         // Never fails: the handler reports errors once, while the loop would log each of them.
         let storage = storage_fn(move |_, _: Arc<str>| {
             let seen = see();
             async move { Ok(Some(seen.await)) }
         });
-        let (name, options) = (self.name, options(self.pauses.1));
-        let turn = Turn(Mutex::new(Running {
-            looks: self,
-            problem: None,
-            failures: 0,
-        }));
+        // There is one worker, so nobody waits for the lock.
+        let looks = Arc::new(Mutex::new(self));
+        let handler = handler_fn(move |_, _: Arc<str>, seen: Option<Result<Seen, Problem>>| {
+            let looks = Arc::clone(&looks);
+            async move {
+                Ok(match seen {
+                    Some(seen) => Next::After(looks.lock().await.turn(seen).await),
+                    // The storage always returns something.
+                    None => Next::Settled,
+                })
+            }
+        });
         let control = ControlLoop {
             options,
             recorder,
-            ..ControlLoop::new(name, source, storage, turn)
+            ..ControlLoop::new(name, source, storage, handler)
         };
         control.run(stop).await;
+    }
+
+    /// Looks once, and returns when to look again.
+    async fn turn<Seen>(&mut self, seen: Result<Seen, Problem>) -> Duration
+    where
+        L: Look<Seen>,
+    {
+        let looked = match seen {
+            Ok(seen) => self.look.look(seen).await,
+            Err(problem) => Err(problem),
+        };
+        match looked {
+            Ok(pause) => {
+                if self.problem.take().is_some() {
+                    let message = "the problem with the webhooks' certificate is solved";
+                    tracing::info!("loop" = self.name, "{message}");
+                }
+                self.failures = 0;
+                pause
+            }
+            Err(problem) => self.report(problem.text),
+        }
+    }
+
+    /// Counts a problem, logs it unless it is the same as the last one, and returns when to try again.
+    fn report(&mut self, problem: String) -> Duration {
+        self.metrics.failed(self.name);
+        let slot = self.slot.as_deref();
+        if let Some(slot) = slot {
+            slot.refuse(&problem);
+        }
+        if self.problem.as_ref() != Some(&problem) {
+            tracing::warn!(
+                "loop" = self.name,
+                error = problem,
+                "cannot take care of the webhooks' certificate"
+            );
+            self.problem = Some(problem);
+        }
+        let (first, longest) = self.pauses;
+        let pause = first.saturating_mul(2_u32.saturating_pow(self.failures.min(16)));
+        self.failures = self.failures.saturating_add(1);
+        if slot.is_some_and(|slot| slot.served().is_none()) {
+            return first;
+        }
+        pause.min(longest)
     }
 }
 
@@ -111,66 +167,5 @@ fn options(look: Duration) -> Options {
         handle_timeout: Duration::from_secs(60),
         drain_timeout: Duration::from_secs(1),
         ..Options::default()
-    }
-}
-
-impl<Seen: Send + 'static, L: Look<Seen>> Handler<Arc<str>, Result<Seen, Problem>> for Turn<L> {
-    async fn handle(
-        &self,
-        _: &Ctx,
-        _: &Arc<str>,
-        object: Option<Result<Seen, Problem>>,
-    ) -> Result<Next, BoxError> {
-        let mut running = self.0.lock().await;
-        // The storage always returns something.
-        let looked = match object {
-            None => return Ok(Next::Settled),
-            Some(Ok(seen)) => running.looks.look.look(seen).await,
-            Some(Err(problem)) => Err(problem),
-        };
-        Ok(Next::After(match looked {
-            Ok(pause) => {
-                running.resolve();
-                pause
-            }
-            Err(problem) => running.report(problem.text),
-        }))
-    }
-}
-
-impl<L> Running<L> {
-    /// Counts a problem, logs it unless it is the same as the last one, and returns when to try again.
-    fn report(&mut self, problem: String) -> Duration {
-        self.looks.metrics.failed(self.looks.name);
-        let slot = self.looks.slot.as_deref();
-        if let Some(slot) = slot {
-            slot.refuse(&problem);
-        }
-        if self.problem.as_ref() != Some(&problem) {
-            tracing::warn!(
-                "loop" = self.looks.name,
-                error = problem,
-                "cannot take care of the webhooks' certificate"
-            );
-            self.problem = Some(problem);
-        }
-        let (first, longest) = self.looks.pauses;
-        let pause = first.saturating_mul(2_u32.saturating_pow(self.failures.min(16)));
-        self.failures = self.failures.saturating_add(1);
-        if slot.is_some_and(|slot| slot.served().is_none()) {
-            return first;
-        }
-        pause.min(longest)
-    }
-
-    /// Forgets the last problem: this time all was well.
-    fn resolve(&mut self) {
-        if self.problem.take().is_some() {
-            tracing::info!(
-                "loop" = self.looks.name,
-                "the problem with the webhooks' certificate is solved"
-            );
-        }
-        self.failures = 0;
     }
 }

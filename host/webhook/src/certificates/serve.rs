@@ -27,24 +27,20 @@ pub async fn serve_own(
     stop: CancellationToken,
 ) {
     let times = Times::of(setup.lifetime);
-    let looks = Looks {
-        name: "webhook-serve",
-        pauses: (times.soon, times.look),
-        metrics: setup.metrics.clone(),
-        slot: Some(Arc::clone(&slot)),
-        look: Replica {
-            setup: setup.clone(),
-            times,
-            slot,
-            trusted: TrustedSince::default(),
-            first_found: None,
-        },
+    let replica = Replica {
+        setup: setup.clone(),
+        times,
+        slot: Arc::clone(&slot),
+        trusted: TrustedSince::default(),
+        first_found: None,
     };
+    let (id, metrics) = (setup.secret_name(), setup.metrics.clone());
+    let pauses = (times.soon, times.look);
+    let looks = Looks::new("webhook-serve", pauses, metrics, Some(slot), replica);
     let see = move || {
         let setup = setup.clone();
         async move { setup.read_secret().await }
     };
-    let id = looks.look.setup.secret_name();
     looks.run(id, see, recorder, stop).await;
 }
 
