@@ -1,6 +1,6 @@
 //! Handshakes with what the slot serves, and the loops around it.
 
-mod api;
+pub(super) mod api;
 mod loops;
 
 use std::sync::Arc;
@@ -23,6 +23,21 @@ pub(super) const HOSTS: [&str; 4] = [
     "127.0.0.1",
     "::1",
 ];
+
+/// A setup whose Secret is `tls` in the namespace `system`.
+pub(super) fn setup(client: Client, hosts: &[&str]) -> OwnSetup {
+    OwnSetup {
+        client,
+        namespace: "system".to_owned(),
+        secret: "tls".to_owned(),
+        configurations: "podloom".to_owned(),
+        service: "webhook".to_owned(),
+        clock: Clock::new(),
+        hosts: Hosts::parse(hosts).unwrap(),
+        lifetime: LIFETIME,
+        metrics: CertificateMetrics::default(),
+    }
+}
 
 /// A connection, from both ends.
 pub(super) struct Connection {

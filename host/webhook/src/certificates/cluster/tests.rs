@@ -9,12 +9,11 @@ use k8s_openapi::ByteString;
 use kube::Client;
 use kube::api::ObjectMeta;
 use kube::client::Body;
-use podloom_controllers::Clock;
-use serde_json::json;
 use tower::service_fn;
 use tracing_subscriber::fmt::MakeWriter;
 
-use super::super::{CertificateMetrics, Hosts};
+use super::super::tests::api::status;
+use super::super::tests::setup;
 use super::*;
 
 /// What must never be seen, and as it is in a Secret.
@@ -34,26 +33,8 @@ fn cluster(status: u16, answer: &str) -> (OwnSetup, Arc<Mutex<Vec<String>>>) {
             Ok::<_, tower::BoxError>(response.body(Body::from(answer.into_bytes()))?)
         }
     });
-    let cluster = OwnSetup {
-        client: Client::new(service, "default"),
-        namespace: "podloom-system".to_owned(),
-        secret: "podloom-webhook-tls".to_owned(),
-        configurations: "podloom".to_owned(),
-        service: "podloom-webhook".to_owned(),
-        hosts: Hosts::parse(&["localhost"]).unwrap(),
-        lifetime: Duration::ZERO,
-        clock: Clock::new(),
-        metrics: CertificateMetrics::default(),
-    };
-    (cluster, seen)
-}
-
-fn status(code: u16, reason: &str, message: &str) -> String {
-    json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "code": code, "reason": reason, "message": message,
-    })
-    .to_string()
+    let client = Client::new(service, "default");
+    (setup(client, &["localhost"]), seen)
 }
 
 fn secret(version: Option<&str>) -> Secret {
@@ -125,13 +106,13 @@ async fn an_answer_that_is_not_the_api_servers_is_not_repeated() {
     let error = cluster.write_secret(&secret(None)).await.unwrap_err();
     assert_eq!(
         error.text,
-        "could not create Secret podloom-system/podloom-webhook-tls: status 502, not from an API server"
+        "could not create Secret system/tls: status 502, not from an API server"
     );
 }
 
 #[tokio::test]
 async fn errors_name_the_object_and_the_reason() {
-    let (cluster, seen) = cluster(403, &status(403, "Forbidden", "you may not"));
+    let (cluster, seen) = cluster(403, &status(403, "Forbidden", "you may not").to_string());
     let refused = "you may not (status 403); `podloom rbac --controllers webhook --webhook-name podloom` prints the rights that the \
                    operator needs; without them, use --tls-dir";
     let Err(error) = cluster.read_secret().await else {
@@ -139,7 +120,7 @@ async fn errors_name_the_object_and_the_reason() {
     };
     assert_eq!(
         error.text,
-        format!("could not read Secret podloom-system/podloom-webhook-tls: {refused}")
+        format!("could not read Secret system/tls: {refused}")
     );
     let Err(error) = cluster.configurations().await else {
         panic!("they were read");
@@ -150,7 +131,7 @@ async fn errors_name_the_object_and_the_reason() {
     );
     let seen = seen.lock().unwrap().clone();
     let expected = [
-        "GET /api/v1/namespaces/podloom-system/secrets/podloom-webhook-tls",
+        "GET /api/v1/namespaces/system/secrets/tls",
         "GET /apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/podloom",
     ];
     assert_eq!(seen, expected);
@@ -165,7 +146,7 @@ async fn a_lost_race_is_a_change_by_somebody_else() {
         bundle: "b".to_owned(),
     };
     for (code, reason) in [(409, "AlreadyExists"), (409, "Conflict")] {
-        let (cluster, _) = cluster(code, &status(code, reason, "no"));
+        let (cluster, _) = cluster(code, &status(code, reason, "no").to_string());
         for lost in [
             cluster.write_secret(&secret(None)).await,
             cluster.write_secret(&secret(Some("7"))).await,
@@ -178,7 +159,7 @@ async fn a_lost_race_is_a_change_by_somebody_else() {
         }
     }
     // A test of the JSON Patch failed.
-    let (unprocessable, _) = cluster(422, &status(422, "Invalid", "no"));
+    let (unprocessable, _) = cluster(422, &status(422, "Invalid", "no").to_string());
     let lost = unprocessable.publish(&publication).await;
     assert!(matches!(lost, Err(Problem { is_race: true, .. })));
     // It may have another reason.
@@ -189,7 +170,7 @@ async fn a_lost_race_is_a_change_by_somebody_else() {
     let refused = unprocessable.write_secret(&secret(None)).await;
     assert!(matches!(refused, Err(Problem { is_race: false, .. })));
     // It was deleted meanwhile; but a namespace that is missing is no race.
-    let (gone, seen) = cluster(404, &status(404, "NotFound", "no"));
+    let (gone, seen) = cluster(404, &status(404, "NotFound", "no").to_string());
     assert!(matches!(
         gone.read_secret().await,
         Ok(OurSecret { stored: None, .. })
@@ -205,6 +186,6 @@ async fn a_lost_race_is_a_change_by_somebody_else() {
     let seen = seen.lock().unwrap().clone();
     assert_eq!(
         seen[2],
-        "POST /api/v1/namespaces/podloom-system/secrets?fieldManager=podloom-webhook"
+        "POST /api/v1/namespaces/system/secrets?fieldManager=podloom-webhook"
     );
 }

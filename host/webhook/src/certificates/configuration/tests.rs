@@ -1,26 +1,6 @@
-use kube::Client;
-use podloom_controllers::Clock;
-use tower::service_fn;
-
-use super::super::{CertificateMetrics, Hosts};
+use super::super::tests::api::Api;
+use super::super::tests::setup;
 use super::*;
-
-fn setup() -> OwnSetup {
-    let nobody = service_fn(async |_: http::Request<kube::client::Body>| {
-        Err::<http::Response<kube::client::Body>, _>("nobody answers")
-    });
-    OwnSetup {
-        client: Client::new(nobody, "default"),
-        namespace: "system".to_owned(),
-        secret: "tls".to_owned(),
-        configurations: "podloom".to_owned(),
-        service: "webhook".to_owned(),
-        hosts: Hosts::parse(&["webhook.system.svc", "127.0.0.1", "::1"]).unwrap(),
-        lifetime: Duration::ZERO,
-        clock: Clock::new(),
-        metrics: CertificateMetrics::default(),
-    }
-}
 
 /// The places of those webhooks that are ours.
 fn read(setup: &OwnSetup, configs: &[Value]) -> Vec<usize> {
@@ -51,7 +31,8 @@ async fn webhooks_are_ours_if_they_call_our_service_or_one_of_our_hosts() {
         url("not a url"),
         json!({}),
     ];
-    let setup = setup();
+    let api = Api::default().plain_client();
+    let setup = setup(api, &["webhook.system.svc", "127.0.0.1", "::1"]);
     for config in &ours {
         let read = read(&setup, std::slice::from_ref(config));
         assert_eq!(read, [0], "{config}");

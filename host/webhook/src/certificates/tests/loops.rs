@@ -18,21 +18,7 @@ use super::super::secret::written;
 use super::super::x509::{self, Pair};
 use super::super::*;
 use super::api::{Api, CONFIGURATIONS, Fate, SECRET};
-use super::{HOSTS, LIFETIME, connect_any};
-
-fn setup(client: Client, hosts: &[&str]) -> OwnSetup {
-    OwnSetup {
-        client,
-        namespace: "system".to_owned(),
-        secret: "tls".to_owned(),
-        configurations: "podloom".to_owned(),
-        service: "webhook".to_owned(),
-        clock: Clock::new(),
-        hosts: Hosts::parse(hosts).unwrap(),
-        lifetime: LIFETIME,
-        metrics: CertificateMetrics::default(),
-    }
-}
+use super::{HOSTS, LIFETIME, connect_any, setup};
 
 fn lead(setup: OwnSetup) -> AbortOnDropHandle<()> {
     let issuing = issue(setup, Arc::new(NoRecorder), CancellationToken::new());
