@@ -19,8 +19,6 @@ use super::x509::{self, Pair};
 
 /// How many writes may follow each other at once. More can only mean that somebody else writes the same objects.
 const WRITES: u32 = 8;
-/// How many writes in a row may find that somebody else was faster. More of them have another reason.
-const RACES: u32 = 4;
 
 /// Issues and renews certificates, and publishes their authority. Only the leader may run it; it can be dropped at any time.
 pub async fn issue(setup: OwnSetup, recorder: Arc<dyn Recorder>, stop: CancellationToken) {
@@ -30,7 +28,6 @@ pub async fn issue(setup: OwnSetup, recorder: Arc<dyn Recorder>, stop: Cancellat
         times,
         trusted: TrustedSince::default(),
         writes: 0,
-        races: 0,
     };
     let (id, metrics) = (setup.secret_name(), setup.metrics.clone());
     let pauses = (times.soon, times.look);
@@ -48,8 +45,6 @@ struct Issuer {
     trusted: TrustedSince,
     /// How many writes followed each other.
     writes: u32,
-    /// How many writes in a row were refused because the object had changed.
-    races: u32,
 }
 
 impl Look<(OurSecret, Configurations)> for Issuer {
@@ -68,19 +63,7 @@ impl Look<(OurSecret, Configurations)> for Issuer {
             now,
             skew: later.unwrap_or_else(|earlier| earlier.duration()),
         };
-        match self.step(&world).await {
-            // Expected when leaders overlap or somebody applies a manifest.
-            Err(problem) if problem.is_race && self.races < RACES => {
-                self.races += 1;
-                tracing::debug!(error = problem.text, "looks again");
-                Ok(self.times.soon)
-            }
-            Ok(pause) => {
-                self.races = 0;
-                Ok(pause)
-            }
-            failed => failed,
-        }
+        self.step(&world).await
     }
 }
 

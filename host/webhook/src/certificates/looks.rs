@@ -13,6 +13,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::slot::{CertificateMetrics, CertificateSlot};
 
+/// How many times in a row somebody else may be faster. More of them have another reason.
+const RACES: u32 = 4;
+
 /// What is wrong, for people. It never contains an object.
 #[derive(Debug)]
 pub(super) struct Problem {
@@ -47,6 +50,8 @@ pub(super) struct Looks<L> {
     problem: Option<String>,
     /// How often something went wrong in a row.
     failures: u32,
+    /// How often in a row somebody else was faster.
+    races: u32,
 }
 
 impl<L> Looks<L> {
@@ -65,6 +70,7 @@ impl<L> Looks<L> {
             look,
             problem: None,
             failures: 0,
+            races: 0,
         }
     }
 
@@ -125,8 +131,14 @@ impl<L> Looks<L> {
                     let message = "the problem with the webhooks' certificate is solved";
                     tracing::info!("loop" = self.name, "{message}");
                 }
-                self.failures = 0;
+                (self.failures, self.races) = (0, 0);
                 pause
+            }
+            // Expected when leaders overlap or somebody applies a manifest. It says nothing of an earlier problem.
+            Err(problem) if problem.is_race && self.races < RACES => {
+                self.races += 1;
+                tracing::debug!(error = problem.text, "looks again");
+                self.pauses.0
             }
             Err(problem) => self.report(problem.text),
         }

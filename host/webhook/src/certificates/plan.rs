@@ -167,10 +167,10 @@ fn change(world: &World, hosts: &[ServerName<'_>], times: &Times) -> Option<Chan
         (None, _) if secret.is_empty() => "the Secret was empty",
         (None, _) => "the authority cannot sign",
         (_, None) => "the server certificate is unusable",
+        _ if signer.is_none() => "the authority is due",
         _ if wants_leaf && !is_by_signer => "the new authority is published",
-        _ if wants_leaf && signer.is_none() => "the authority is due",
         _ if wants_leaf => "the server certificate is due",
-        _ if !is_by_signer => "authorities that are published were missing",
+        _ if !has_older => "authorities that are published were missing",
         _ => "the authorities are tidied",
     };
     Some(Change {

@@ -16,7 +16,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
-use rustls::{Error, RootCertStore};
+use rustls::{CertificateError, Error, RootCertStore};
 use x509_parser::prelude::{ASN1Time, FromDer, X509Certificate};
 
 /// The common name of our authorities.
@@ -33,6 +33,8 @@ const AUTHORITY_LIVES: u32 = 4;
 const LAST_SECOND: u64 = 221_845_392_000;
 /// The largest text that is read, in bytes. Ours have less than 4 KiB.
 pub(super) const TEXT_MAX: usize = 64 * 1024;
+/// The largest authority of ours, in bytes. Ours have less than 1 KiB; those that are kept must fit in one text.
+const AUTHORITY_MAX: usize = 4096;
 /// How many certificates of a text are looked at.
 const CERTIFICATES_MAX: usize = 64;
 
@@ -58,12 +60,19 @@ impl Certificate {
         ParsedCertificate::try_from(&der).ok()?;
         let (_, read) = X509Certificate::from_der(&der).ok()?;
         let valid = read.validity();
-        Some(Self {
+        let parsed = Self {
             not_before: system_time(valid.not_before)?,
             not_after: system_time(valid.not_after)?,
             is_our_authority: read.is_ca() && read.subject().as_raw() == SUBJECT,
             der,
-        })
+        };
+        // Clients read fewer forms of dates than x509-parser. They read them when they verify.
+        let verified = verify(&parsed, &RootCertStore::empty(), parsed.not_after);
+        let is_readable = !matches!(
+            verified,
+            Err(Error::InvalidCertificate(CertificateError::BadEncoding))
+        );
+        is_readable.then_some(parsed)
     }
 
     pub(super) fn is_valid_at(&self, now: SystemTime) -> bool {
@@ -78,7 +87,8 @@ impl Certificate {
 
     /// Whether it is a server's certificate that this authority signed, whenever both are valid.
     pub(super) fn is_signed_by(&self, authority: &Self) -> bool {
-        verify(self, authority, self.not_after).is_ok()
+        let mut anchors = RootCertStore::empty();
+        anchors.add(authority.der.clone()).is_ok() && verify(self, &anchors, self.not_after).is_ok()
     }
 
     /// With its private key; an error if that is another one's.
@@ -88,14 +98,12 @@ impl Certificate {
     }
 }
 
-/// What a client that trusts an authority says about a server's certificate.
-fn verify(server: &Certificate, authority: &Certificate, at: SystemTime) -> Result<(), Error> {
-    let mut anchors = RootCertStore::empty();
-    anchors.add(authority.der.clone())?;
+/// What a client that trusts some authorities says about a server's certificate.
+fn verify(server: &Certificate, anchors: &RootCertStore, at: SystemTime) -> Result<(), Error> {
     let parsed = ParsedCertificate::try_from(&server.der)?;
     let at = UnixTime::since_unix_epoch(at.duration_since(UNIX_EPOCH).unwrap_or_default());
     let algorithms = ring::default_provider().signature_verification_algorithms;
-    verify_server_cert_signed_by_trust_anchor(&parsed, &anchors, &[], at, algorithms.all)
+    verify_server_cert_signed_by_trust_anchor(&parsed, anchors, &[], at, algorithms.all)
 }
 
 /// One before 1970 is that of 1970.
@@ -112,6 +120,7 @@ pub(super) fn our_authorities(pem: &[u8]) -> Vec<Certificate> {
     for block in CertificateDer::pem_slice_iter(readable).take(CERTIFICATES_MAX) {
         if let Some(certificate) = block.ok().and_then(Certificate::parse)
             && certificate.is_our_authority
+            && certificate.der.len() <= AUTHORITY_MAX
             && !found.contains(&certificate)
         {
             found.push(certificate);

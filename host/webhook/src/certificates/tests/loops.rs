@@ -240,10 +240,8 @@ async fn a_replica_of_a_new_version_serves_until_the_leader_knows_its_hosts() {
         "it is ready: {:?}",
         replica.slot.status()
     );
-    api.put(
-        SECRET,
-        secret(&authority, &leaf(&authority, &["localhost", "new.svc"])),
-    );
+    let renewed = leaf(&authority, &["localhost", "new.svc"]);
+    api.put(SECRET, secret(&authority, &renewed));
     for _ in 0..300 {
         sleep(Duration::from_millis(100)).await;
         if replica
@@ -251,6 +249,8 @@ async fn a_replica_of_a_new_version_serves_until_the_leader_knows_its_hosts() {
             .status()
             .is_ok_and(|status| !status.contains(';'))
         {
+            let served = replica.slot.served().unwrap();
+            assert_eq!(served.certificate, renewed.certificate);
             return;
         }
     }
