@@ -2,6 +2,7 @@
 
 mod bench;
 mod black_box;
+mod chaos;
 mod cluster;
 mod codegen;
 mod control_plane;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 
 use crate::black_box::{self, Operator, Part};
-use crate::{packages, plugins, run, soak};
+use crate::{chaos, packages, plugins, run};
 
 /// How many minutes of random faults.
 const SOAK_MINUTES: u64 = 2;
@@ -136,7 +136,7 @@ fn from_outside(operator: &Operator, with_node: bool) -> Result<Vec<String>> {
     }
     let soak = || {
         step("soak", || {
-            soak::chaos(&operator.binary, &operator.bundle, SOAK_MINUTES, None)
+            chaos::run(&operator.binary, &operator.bundle, SOAK_MINUTES, None)
         })
     };
     if !with_node {
