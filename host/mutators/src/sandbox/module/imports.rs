@@ -153,7 +153,7 @@ fn config(mut caller: Caller<'_, Guest>, result: u32) -> ImportResult {
 }
 
 fn kind(caller: Caller<'_, Guest>, result: u32) -> ImportResult {
-    of_request(caller, result, |request| &request.kind)
+    of_request(caller, result, |request| request.kind)
 }
 
 fn name(caller: Caller<'_, Guest>, result: u32) -> ImportResult {
