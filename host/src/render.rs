@@ -27,7 +27,7 @@ use crate::mutator::ChainMutator;
 use crate::{explain, load, output};
 
 use self::browser::Configs;
-pub(crate) use self::namespaces::{Namespaces, texts};
+pub(crate) use self::namespaces::Namespaces;
 use self::outcome::{ObjectError, Pass, Rendered};
 use self::portal::Tunnels;
 

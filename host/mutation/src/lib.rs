@@ -12,7 +12,7 @@ pub use podloom_pod_path::{Usage, Write};
 
 pub use self::answer::{MutatedPod, PodRejection, RejectedPod, runs};
 pub use self::failure::{CallFailure, show_bytes, show_duration};
-pub use self::request::{NamespaceMetadata, PodRequest};
+pub use self::request::{NamespaceMetadata, PodRequest, texts};
 pub use self::run::{Dimension, Note, PluginOutcome, PluginRun, Severity, remarks, remarks_of};
 
 /// Passes pods through the plugin chain. Nothing else calls the chain.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use podloom_pod_path::LAST_APPLIED;
+use serde_json::Value;
 
 /// The label that the API server sets on every namespace.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
@@ -55,6 +56,15 @@ pub struct NamespaceMetadata {
 }
 
 impl NamespaceMetadata {
+    /// Reads them from the namespace.
+    #[must_use]
+    pub fn of(namespace: &Value) -> Self {
+        Self {
+            labels: texts(namespace, "labels"),
+            annotations: texts(namespace, "annotations"),
+        }
+    }
+
     /// Returns what every namespace has.
     #[must_use]
     pub fn nothing_but(name: &str) -> Self {
@@ -70,6 +80,17 @@ impl NamespaceMetadata {
 }
 
 impl PodRequest {
+    /// Returns what plugins may ask about a pod, or about one of a template: what it says itself. The caller adds its namespace.
+    #[must_use]
+    pub fn of_pod(pod: &Value) -> Self {
+        Self {
+            kind: "Pod",
+            labels: texts(pod, "labels"),
+            annotations: texts(pod, "annotations"),
+            ..Self::default()
+        }
+    }
+
     /// Returns the request with what the namespace says of itself; none if that is not known.
     #[must_use]
     pub fn of_namespace(self, about: Option<NamespaceMetadata>) -> Self {
@@ -92,6 +113,16 @@ impl PodRequest {
     pub fn namespace_annotation(&self, key: &str) -> Option<&str> {
         shown(&self.namespace_annotations, key)
     }
+}
+
+/// Returns the strings of a map in an object's metadata.
+pub fn texts(object: &Value, field: &str) -> BTreeMap<String, String> {
+    let map = object
+        .get("metadata")
+        .and_then(|metadata| metadata.get(field)?.as_object());
+    let fields = map.into_iter().flatten();
+    let texts = fields.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
+    texts.collect()
 }
 
 fn shown<'r>(annotations: &'r BTreeMap<String, String>, key: &str) -> Option<&'r str> {

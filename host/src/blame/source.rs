@@ -2,9 +2,12 @@
 
 mod owner;
 
+use std::mem;
+
 use kube::Client;
 use kube::api::GetParams;
 use kube::core::Request;
+use podloom_mutation::NamespaceMetadata;
 use serde_json::Value;
 
 use self::owner::template_of;
@@ -13,7 +16,6 @@ use crate::error::CommandError;
 use crate::lists::{self, Connection};
 use crate::manifest::{self, Depth, Document, DocumentKind};
 use crate::render::pod::Subject;
-use crate::render::texts;
 use crate::subjects::{Warnings, subjects};
 
 /// The pod, and where it came from.
@@ -128,8 +130,8 @@ async fn add_namespace(
 ) -> Result<(), CommandError> {
     match read(client, "v1", "namespaces", None, namespace).await {
         Ok(object) => {
-            subject.request.namespace_labels = texts(object.pointer("/metadata/labels"));
-            subject.request.namespace_annotations = texts(object.pointer("/metadata/annotations"));
+            let request = mem::take(&mut subject.request);
+            subject.request = request.of_namespace(Some(NamespaceMetadata::of(&object)));
             Ok(())
         }
         Err(Unread::NotThere) => Ok(()),

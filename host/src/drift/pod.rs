@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use podloom_api::names;
+use podloom_mutation::texts;
 use serde_json::{Map, Value};
 
 /// The annotation of pods that a kubelet created from a file. Only these have a Node as their controller.
@@ -113,14 +114,4 @@ pub(super) fn text<'o>(object: &'o Value, field: &str) -> &'o str {
         .get("metadata")
         .and_then(|it| it.get(field)?.as_str());
     text.unwrap_or_default()
-}
-
-/// A map in the metadata.
-pub(super) fn texts(object: &Value, field: &str) -> BTreeMap<String, String> {
-    let map = object
-        .get("metadata")
-        .and_then(|it| it.get(field)?.as_object());
-    let fields = map.into_iter().flatten();
-    let texts = fields.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
-    texts.collect()
 }

@@ -98,11 +98,8 @@ impl Reading {
                 Ok(None) => return Ok(()),
                 Ok(Some(page)) => {
                     for namespace in page {
-                        let metadata = NamespaceMetadata {
-                            labels: texts(&namespace, "labels"),
-                            annotations: texts(&namespace, "annotations"),
-                        };
-                        self.namespaces.insert(name(&namespace), metadata);
+                        let about = NamespaceMetadata::of(&namespace);
+                        self.namespaces.insert(name(&namespace), about);
                     }
                 }
                 Err(Trouble::Forbidden(message)) if !self.is_selective => {
@@ -193,13 +190,4 @@ pub(crate) fn field(object: &Value, field: &str) -> String {
         .get("metadata")
         .and_then(|it| it.get(field)?.as_str());
     text.unwrap_or_default().to_owned()
-}
-
-fn texts(object: &Value, field: &str) -> BTreeMap<String, String> {
-    let map = object
-        .get("metadata")
-        .and_then(|it| it.get(field)?.as_object());
-    let fields = map.into_iter().flatten();
-    let texts = fields.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
-    texts.collect()
 }

@@ -4,7 +4,6 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use podloom_mutation::NamespaceMetadata;
-use serde_json::Value;
 
 use crate::manifest::{self, Document, DocumentKind};
 
@@ -19,11 +18,8 @@ impl Namespaces {
             .map(Borrow::borrow)
             .filter(|document: &&Document| manifest::kind(document) == DocumentKind::Namespace)
             .map(|document| {
-                let metadata = NamespaceMetadata {
-                    labels: texts(document.value.pointer("/metadata/labels")),
-                    annotations: texts(document.value.pointer("/metadata/annotations")),
-                };
-                (document.name().to_owned(), metadata)
+                let about = NamespaceMetadata::of(&document.value);
+                (document.name().to_owned(), about)
             });
         Self(namespaces.collect())
     }
@@ -41,13 +37,4 @@ impl Namespaces {
     pub(crate) fn get(&self, name: &str) -> NamespaceMetadata {
         self.0.get(name).cloned().unwrap_or_default().named(name)
     }
-}
-
-/// The strings of a map. The documents were checked, so all its values are strings.
-pub(crate) fn texts(map: Option<&Value>) -> BTreeMap<String, String> {
-    map.and_then(Value::as_object)
-        .into_iter()
-        .flatten()
-        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
-        .collect()
 }

@@ -6,7 +6,7 @@ use podloom_mutation::{MutatedPod, PluginRun, PodRequest};
 use serde_json::{Value, json};
 
 use super::Setting;
-use super::namespaces::{Namespaces, texts};
+use super::namespaces::Namespaces;
 use super::outcome::{ObjectError, Pass, Rendered};
 use crate::error::Diagnostic;
 use crate::manifest::{self, Document, Template, field_name};
@@ -43,24 +43,20 @@ pub(crate) fn subject_of(
         Some(template) => pod_of(object, template),
     };
     drop_nulls(&mut pod);
-    let labels = texts(pod.pointer("/metadata/labels"));
     let selector = match template {
         Some(template) => Arc::clone(&template.selector),
         // As in the webhook, where only pods of a controller's account have an owner that counts.
         None => Arc::default(),
     };
     let request = PodRequest {
-        kind: "Pod",
         // The API server generates the names of pods that come from a template.
         name: match template {
             Some(_) => String::new(),
             None => name(object),
         },
         namespace: namespace.to_owned(),
-        labels,
-        annotations: texts(pod.pointer("/metadata/annotations")),
         selector,
-        ..PodRequest::default()
+        ..PodRequest::of_pod(&pod)
     };
     let request = request.of_namespace(Some(namespaces.get(namespace)));
     Subject { pod, request }

@@ -1,6 +1,5 @@
 //! `/mutate/pods`: passes pods of the API server through the plugin chain.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -151,21 +150,16 @@ fn request(
     // What the API server calls it is what counts.
     fill(&mut pod, "apiVersion", "v1");
     fill(&mut pod, "kind", "Pod");
-    let metadata = pod.get("metadata");
-    let labels = texts(metadata.and_then(|metadata| metadata.get("labels")));
     let request = PodRequest {
-        kind: "Pod",
-        name: text(metadata, "name"),
+        name: text(pod.get("metadata"), "name"),
         // The caller knows.
         selector: Arc::default(),
-        annotations: texts(metadata.and_then(|metadata| metadata.get("annotations"))),
-        labels,
         namespace: review.namespace,
         peer: review.peer,
         dry_run: review.dry_run == Some(true),
         deadline: Some(deadline),
         wants_patch: true,
-        ..PodRequest::default()
+        ..PodRequest::of_pod(&pod)
     };
     (pod, request.of_namespace(namespace))
 }
@@ -179,13 +173,6 @@ fn fill(pod: &mut Value, field: &str, value: &str) {
 fn text(object: Option<&Value>, field: &str) -> String {
     let text = object.and_then(|object| object.get(field)?.as_str());
     text.unwrap_or_default().to_owned()
-}
-
-fn texts(map: Option<&Value>) -> BTreeMap<String, String> {
-    let fields = map.and_then(Value::as_object).into_iter().flatten();
-    fields
-        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
-        .collect()
 }
 
 /// Which pod a log line is about.

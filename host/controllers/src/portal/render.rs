@@ -5,7 +5,6 @@
 
 mod pod;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -166,21 +165,16 @@ impl Tunnel {
     /// The caller adds what is known of the namespace.
     pub(crate) fn request(&self) -> PodRequest {
         let namespace = self.deployment.pointer("/metadata/namespace");
-        let labels = texts(self.deployment.pointer("/spec/template/metadata/labels"));
+        let template = self.deployment.pointer("/spec/template");
+        let of_pod = PodRequest::of_pod(template.unwrap_or(&Value::Null));
         PodRequest {
-            kind: "Pod",
             namespace: namespace
                 .and_then(Value::as_str)
                 .unwrap_or_default()
                 .to_owned(),
-            annotations: texts(
-                self.deployment
-                    .pointer("/spec/template/metadata/annotations"),
-            ),
             // All of them are in the selector.
-            selector: labels.keys().cloned().collect::<Arc<[String]>>(),
-            labels,
-            ..PodRequest::default()
+            selector: of_pod.labels.keys().cloned().collect::<Arc<[String]>>(),
+            ..of_pod
         }
     }
 }
@@ -220,11 +214,10 @@ pub(super) fn put_back(tunnel: &Tunnel, mut pod: Value) -> Result<Value, ResultP
 /// Whether the Deployment can have such pods.
 fn check(tunnel: &Tunnel, pod: &Value) -> Result<(), ResultProblem> {
     let labels = pod.pointer("/metadata/labels");
-    let wanted = texts(tunnel.deployment.pointer("/spec/selector/matchLabels"));
-    for (key, value) in wanted {
-        let found = labels.and_then(|labels| labels.get(&key)?.as_str());
-        if found != Some(&value) {
-            return Err(ResultProblem::Label(key));
+    let wanted = tunnel.deployment.pointer("/spec/selector/matchLabels");
+    for (key, value) in wanted.and_then(Value::as_object).into_iter().flatten() {
+        if labels.and_then(|labels| labels.get(key)) != Some(value) {
+            return Err(ResultProblem::Label(key.clone()));
         }
     }
     let containers = pod.pointer("/spec/containers").and_then(Value::as_array);
@@ -288,12 +281,6 @@ fn strategy(rollout: TunnelRollout) -> DeploymentStrategy {
 
 fn seconds(settings: &TunnelSettings) -> i32 {
     i32::try_from(settings.progress_deadline.as_secs()).unwrap_or(i32::MAX)
-}
-
-fn texts(map: Option<&Value>) -> BTreeMap<String, String> {
-    let entries = map.and_then(Value::as_object).into_iter().flatten();
-    let texts = entries.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
-    texts.collect()
 }
 
 #[cfg(test)]
