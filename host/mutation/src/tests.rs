@@ -38,13 +38,13 @@ fn values_are_not_shown() {
 }
 
 #[track_caller]
-fn check(outcome: PluginOutcome, expected: Option<PodRejection>, shown: &str) {
+fn check(outcome: PluginOutcome, expected: Option<&PodRejection>, shown: &str) {
     let run = PluginRun {
         plugin: "hardening".to_owned(),
         outcome,
         ..PluginRun::default()
     };
-    assert_eq!(run.rejection(), expected);
+    assert_eq!(run.rejection().as_ref(), expected);
     let rejected = RejectedPod {
         rejection: PodRejection::Broken("no plugin is to blame".to_owned()),
         runs: vec![run],
@@ -56,7 +56,7 @@ fn check(outcome: PluginOutcome, expected: Option<PodRejection>, shown: &str) {
 fn the_last_run_says_why_a_pod_is_rejected() {
     check(
         PluginOutcome::Denied("container browser runs as root".to_owned()),
-        Some(PodRejection::Denied(
+        Some(&PodRejection::Denied(
             "hardening: container browser runs as root".to_owned(),
         )),
         "plugin hardening denies the pod: container browser runs as root",
@@ -71,7 +71,7 @@ fn the_last_run_says_why_a_pod_is_rejected() {
     ] {
         check(
             PluginOutcome::Failed(failure.clone()),
-            Some(of(format!("hardening: {failure}"))),
+            Some(&of(format!("hardening: {failure}"))),
             &format!("plugin hardening failed: {failure}"),
         );
     }

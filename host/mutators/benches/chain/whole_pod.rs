@@ -41,7 +41,7 @@ impl JsonMutatorImports for Guest {
     }
 
     fn kind(&mut self) -> wasmtime::Result<String> {
-        Ok(self.request.kind.clone())
+        Ok(self.request.kind.to_owned())
     }
 
     fn namespace_label(&mut self, key: String) -> wasmtime::Result<Option<String>> {
