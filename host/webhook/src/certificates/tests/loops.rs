@@ -1,6 +1,7 @@
 //! The loops of leaders and replicas against a counterfeit API server, with a clock that jumps.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Instant as RealInstant, SystemTime};
 
 use base64::Engine as _;
@@ -304,6 +305,44 @@ async fn another_authority_waits_for_its_publication_and_ten_seconds_more() {
     assert!(serves(&second) && replica.slot.status().is_ok());
 }
 
+/// Nobody knows then who trusts the new authority.
+#[tokio::test(start_paused = true)]
+async fn another_authority_waits_while_the_configurations_cannot_be_read() {
+    let api = Api::default();
+    api.configure();
+    let (old, new) = (authority(), authority());
+    let (first, second) = (leaf(&old, &HOSTS), leaf(&new, &HOSTS));
+    api.put(SECRET, secret(&old, &first));
+    publish(&api, &[&new, &old]);
+    let readable = Arc::new(AtomicBool::new(true));
+    let refuses = Arc::clone(&readable);
+    let replica = replica(setup(
+        api.client(move |_, line| {
+            let is_readable = refuses.load(Ordering::Relaxed);
+            if !is_readable && line.contains("webhookconfigurations") {
+                Fate::Refused
+            } else {
+                Fate::Answered
+            }
+        }),
+        &HOSTS,
+    ));
+    replica.slot.first().await;
+    let serves = |pair: &Pair| replica.slot.served().unwrap().certificate == pair.certificate;
+    readable.store(false, Ordering::Relaxed);
+    api.put(SECRET, secret(&new, &second));
+    sleep(Duration::from_secs(100)).await;
+    assert!(serves(&first), "{:?}", replica.slot.status());
+    readable.store(true, Ordering::Relaxed);
+    for _ in 0..6000 {
+        sleep(Duration::from_millis(100)).await;
+        if serves(&second) {
+            return;
+        }
+    }
+    panic!("{:?}", replica.slot.status());
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_first_certificate_waits_until_a_webhook_trusts_it_but_not_for_ever() {
     let authority = authority();
@@ -377,10 +416,10 @@ async fn a_few_lost_races_are_no_problem_but_many_are() {
     for (lost, is_problem) in [(4, false), (5, true), (usize::MAX, true)] {
         let api = Api::default();
         api.configure();
-        let patches = std::sync::atomic::AtomicUsize::new(0);
+        let patches = AtomicUsize::new(0);
         let (setup, registry) = counted(api.client(move |_, line| {
             let is_patch = line.starts_with("PATCH");
-            let number = || patches.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let number = || patches.fetch_add(1, Ordering::Relaxed);
             if is_patch && number() < lost {
                 Fate::Invalid
             } else {
