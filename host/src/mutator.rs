@@ -138,13 +138,13 @@ impl ChainMutator {
         if self.lane.is_open() {
             let pause = Instant::now() + SLICE;
             match guarded(|| chain.proceed(pass, Some(pause)))? {
-                Progress::Ended(result) => return Ok(told(&self.metrics, result)),
+                Progress::Ended(result) => return Ok(counted(&self.metrics, result)),
                 Progress::Paused(paused) => pass = paused,
             }
             self.lane.close();
         }
         let metrics = self.metrics.clone();
-        let rest = move || guarded(|| told(&metrics, chain.finish(pass)));
+        let rest = move || guarded(|| counted(&metrics, chain.finish(pass)));
         let called = on_blocking_thread(deadline, rest).await;
         match called.map_err(|error| ChainPanicked(error.to_string()))? {
             Some(result) => result,
@@ -157,7 +157,7 @@ impl ChainMutator {
 }
 
 /// Tells metrics and traces what became of a pod.
-fn told(
+fn counted(
     metrics: &PluginMetrics,
     result: Result<MutatedPod, RejectedPod>,
 ) -> Result<MutatedPod, RejectedPod> {

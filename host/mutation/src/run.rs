@@ -19,8 +19,8 @@ pub struct PluginRun {
     pub sha256: String,
     /// How it ended.
     pub outcome: PluginOutcome,
-    /// What it wrote, in order. Values may be secret: they are there only if the chain was told to show them, and are shown only in
-    /// the user's own diff.
+    /// What it wrote, in order. Values may be secret: the chain leaves them out unless it is asked for them. Show them only in the user's
+    /// own diff.
     pub writes: Vec<Write>,
     /// How many of its writes were refused because they were not granted.
     pub refused_writes: usize,

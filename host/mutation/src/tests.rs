@@ -28,7 +28,7 @@ fn values_are_not_shown() {
         runs: vec![run.clone()],
     };
     let refused = RejectedPod {
-        rejection: PodRejection::Denied("it may not be".to_owned()),
+        rejection: PodRejection::Denied("not allowed".to_owned()),
         runs: vec![run],
     };
     for text in [format!("{mutated:?}"), format!("{refused:?}")] {

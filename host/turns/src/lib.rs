@@ -70,7 +70,7 @@ pub trait Key: Eq + Hash + Clone {}
 
 impl<K: Eq + Hash + Clone> Key for K {}
 
-/// Locks a value. It stays in use if whoever had it panicked: a bad pass must not stop the passes after it.
+/// Locks a value, also if a thread panicked while it held the lock: one bad pass must not stop the next ones.
 pub fn lock<T: ?Sized>(value: &Mutex<T>) -> MutexGuard<'_, T> {
     value.lock().unwrap_or_else(PoisonError::into_inner)
 }
