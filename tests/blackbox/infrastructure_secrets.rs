@@ -133,7 +133,7 @@ async fn are_nowhere(scene: &Scene, operator: &Operator, secrets: &[&str]) {
     }
     let printed = operator.printed();
     // What is searched is what was written: all levels, and each part of the operator.
-    for word in [r#""TRACE""#, CLUSTER, "podloom_controllers"] {
+    for word in [r#""TRACE""#, CLUSTER, "podloom_infrastructure"] {
         assert!(printed.contains(word), "the log lacks {word}");
     }
     let places = [

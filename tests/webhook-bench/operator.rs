@@ -124,7 +124,10 @@ impl Served {
         command
             .args(["run", "--controllers", "none", "--webhook", "127.0.0.1:0"])
             .args(["--http", "127.0.0.1:0", "--log-format", "json", "--log"])
-            .args(["info,podloom_controllers=off", "--allow-unread-namespaces"])
+            .args([
+                "info,podloom_browser=off,podloom_engine=off",
+                "--allow-unread-namespaces",
+            ])
             .arg("--plugins")
             .arg(at("plugins"))
             .env("KUBECONFIG", at("kubeconfig"))

@@ -12,15 +12,15 @@ use kube::{Api, Client, Resource};
 use podloom_api::{
     BrowserConfigObject, SelenosisApi, SelenosisKind, TunnelClass, TunnelClassObject,
 };
+use podloom_browser::render::ConfigRef;
+use podloom_engine::metrics::EngineMetrics;
+use podloom_engine::namespaces::{Namespaces, UnreadNamespaces};
+use podloom_engine::optional::{Optional, OptionalCache, WhenRefused, watch_optional};
+use podloom_engine::readable::Readable;
 use podloom_mutation::NamespaceMetadata;
+use podloom_portal::Candidate;
 
-use crate::browser::render::ConfigRef;
-use crate::engine::metrics::EngineMetrics;
-use crate::engine::namespaces::{Namespaces, UnreadNamespaces};
-use crate::engine::optional::{Optional, OptionalCache, WhenRefused, watch_optional};
-use crate::engine::readable::Readable;
 use crate::metrics::ControllerMetrics;
-use crate::portal::Candidate;
 
 /// A BrowserConfig in a cache, without its status, labels and annotations.
 type Config = Readable<BrowserConfigObject>;

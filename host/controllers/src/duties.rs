@@ -13,7 +13,7 @@ use podloom_api::{SelenosisApi, SelenosisKind};
 use self::rows::{
     BROWSER, CHAIN, CLEANER, CLUSTER_EVENTS, EVENTS, INFRASTRUCTURE, LEASE, PORTAL, WEBHOOK,
 };
-pub use crate::engine::kind::ResourceScope;
+pub use podloom_engine::kind::ResourceScope;
 
 /// What an installation can switch on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

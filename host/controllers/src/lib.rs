@@ -1,42 +1,34 @@
-//! Podloom's reconcilers, and the pure rendering of pods that they share with the command line.
+//! The controllers of all duties: what an installation can switch on ([`duties`]), and how it runs.
 //!
-//! [`engine`] is what all controllers share; it names no kind. Each duty has a folder with its kinds. Controllers know the plugin chain
-//! only as a [`PodMutator`](podloom_mutation::PodMutator).
+//! Controllers know the plugin chain only as a [`PodMutator`](podloom_mutation::PodMutator).
 
 mod admission;
-mod browser;
-pub mod cleaner;
 pub mod duties;
-pub mod engine;
-mod finding;
-pub mod infrastructure;
 mod metrics;
-pub mod outbound;
-pub mod portal;
 mod run;
-mod shown;
-mod traces;
-mod workload;
 
-pub use admission::{AdmissionCaches, NamespaceConfigs, TunnelClasses};
-pub use browser::{BrowserSetup, Timeouts, render, validate};
-pub use cleaner::{CleanerSettings, CleanerSetup, CleanerValidator, GroupResource};
-pub use engine::blocking::BlockingThreads;
-pub use engine::clock::Clock;
-pub use engine::events::{Events, Notice};
-pub use engine::namespaces::{
+pub use podloom_browser::{BrowserSetup, Timeouts, render, validate};
+pub use podloom_cleaner::{
+    self as cleaner, CleanerSettings, CleanerSetup, CleanerValidator, GroupResource,
+};
+pub use podloom_engine::blocking::BlockingThreads;
+pub use podloom_engine::clock::Clock;
+pub use podloom_engine::events::{Events, Notice};
+pub use podloom_engine::finding::{FieldPath, Finding, Findings, Step, Subject};
+pub use podloom_engine::namespaces::{
     UnreadNamespaces, about as about_namespace, are_refused as namespaces_are_refused,
 };
-pub use engine::plain::plain;
-pub use engine::readiness::Readiness;
-pub use engine::sent::{SendMetrics, SendOutcome};
-pub use finding::{FieldPath, Finding, Findings, Step, Subject};
-pub use infrastructure::InfrastructureSetup;
-pub use metrics::ControllerMetrics;
-pub use portal::{
-    ChainPolicy, ClientVersion, Observation, PortalSetup, RelaySettings, TunnelSettings,
-    VersionError,
+pub use podloom_engine::plain::plain;
+pub use podloom_engine::readiness::Readiness;
+pub use podloom_engine::sent::{SendMetrics, SendOutcome};
+pub use podloom_engine::workload::selected_labels;
+pub use podloom_engine::{self as engine, TRACES, outbound};
+pub use podloom_infrastructure::{self as infrastructure, InfrastructureSetup};
+pub use podloom_portal::{
+    self as portal, ChainPolicy, ClientVersion, Observation, PortalSetup, RelaySettings,
+    TunnelSettings, VersionError,
 };
+
+pub use admission::{AdmissionCaches, NamespaceConfigs, TunnelClasses};
+pub use metrics::ControllerMetrics;
 pub use run::{ControllerError, DutySetup, Setup, run};
-pub use traces::TRACES;
-pub use workload::selected_labels;

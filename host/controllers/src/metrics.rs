@@ -1,15 +1,14 @@
 //! The metrics of all controllers.
 
+use podloom_browser::BrowserMetrics;
+use podloom_cleaner::CleanerMetrics;
+use podloom_engine::events;
+use podloom_engine::metrics::EngineMetrics;
+use podloom_engine::outbound::OutboundMetrics;
+use podloom_engine::sent::SendMetrics;
+use podloom_infrastructure::InfrastructureMetrics;
+use podloom_portal::PortalMetrics;
 use prometheus_client::registry::Registry;
-
-use crate::browser::BrowserMetrics;
-use crate::cleaner::CleanerMetrics;
-use crate::engine::events;
-use crate::engine::metrics::EngineMetrics;
-use crate::engine::sent::SendMetrics;
-use crate::infrastructure::InfrastructureMetrics;
-use crate::outbound::OutboundMetrics;
-use crate::portal::PortalMetrics;
 
 /// Metrics of the controllers; cheap to clone, registered once.
 #[derive(Clone)]

@@ -5,21 +5,21 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use kube::Client;
+use podloom_browser::{self, BrowserSetup};
+use podloom_cleaner::{self, CleanerSetup};
+use podloom_engine::blocking::BlockingThreads;
+use podloom_engine::clock::Clock;
+use podloom_engine::events::Events;
+use podloom_engine::kind::Context;
+use podloom_engine::namespaces::UnreadNamespaces;
+use podloom_engine::readiness::Readiness;
+use podloom_engine::scope::{Pace, WatchScope};
+use podloom_infrastructure::{self, InfrastructureSetup};
+use podloom_portal::{self, PortalSetup};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::browser::{self, BrowserSetup};
-use crate::cleaner::{self, CleanerSetup};
-use crate::engine::blocking::BlockingThreads;
-use crate::engine::clock::Clock;
-use crate::engine::events::Events;
-use crate::engine::kind::Context;
-use crate::engine::namespaces::UnreadNamespaces;
-use crate::engine::readiness::Readiness;
-use crate::engine::scope::{Pace, WatchScope};
-use crate::infrastructure::{self, InfrastructureSetup};
 use crate::metrics::ControllerMetrics;
-use crate::portal::{self, PortalSetup};
 
 /// How long sending the last Events may take after the controllers have ended.
 const LAST_EVENTS: Duration = Duration::from_secs(3);
@@ -122,12 +122,12 @@ async fn begin(
     metrics: &ControllerMetrics,
 ) -> BoxFuture<'static, ()> {
     match duty {
-        DutySetup::Browser(own) => browser::begin(scopes, own, &metrics.browsers).await,
-        DutySetup::Portal(own) => portal::begin(scopes, own, &metrics.portal).await,
+        DutySetup::Browser(own) => podloom_browser::begin(scopes, own, &metrics.browsers).await,
+        DutySetup::Portal(own) => podloom_portal::begin(scopes, own, &metrics.portal).await,
         DutySetup::Infrastructure(own) => {
-            infrastructure::begin(scopes, own, &metrics.infrastructure)
+            podloom_infrastructure::begin(scopes, own, &metrics.infrastructure)
         }
-        DutySetup::Cleaner(own) => cleaner::begin(scopes, &own, &metrics.cleaner),
+        DutySetup::Cleaner(own) => podloom_cleaner::begin(scopes, &own, &metrics.cleaner),
     }
 }
 

@@ -17,19 +17,25 @@ struct Room {
 }
 
 const API: &str = "podloom-api";
+const BROWSER: &str = "podloom-browser";
 const CEL: &str = "podloom-cel";
+const CLEANER: &str = "podloom-cleaner";
 const CONFIG_SCHEMA: &str = "podloom-config-schema";
 const CONTROL_LOOP: &str = "podloom-control-loop";
 const CONTROL_PLANE: &str = "podloom-control-plane";
 const CONTROLLERS: &str = "podloom-controllers";
+const ENGINE: &str = "podloom-engine";
 const HELM: &str = "podloom-helm";
 const IM: &str = "podloom-im";
 const IMAGE: &str = "podloom-image";
+const INFRASTRUCTURE: &str = "podloom-infrastructure";
 const METRICS: &str = "podloom-metrics";
 const MUTATION: &str = "podloom-mutation";
 const MUTATORS: &str = "podloom-mutators";
 const POD_PATH: &str = "podloom-pod-path";
+const PORTAL: &str = "podloom-portal";
 const SBOM: &str = "podloom-sbom";
+const SCRIPTED: &str = "podloom-scripted";
 const SYNTAX: &str = "podloom-syntax";
 const TURNS: &str = "podloom-turns";
 const REAL_NODE: &str = "podloom-real-node";
@@ -42,7 +48,7 @@ const WASM: &str = "wasm32-unknown-unknown";
 /// What the control loop must never see, whatever its features.
 const NO_KUBERNETES: &[&str] = &["kube", "k8s-openapi", "wasmtime"];
 
-const ROOMS: [Room; 24] = [
+const ROOMS: [Room; 30] = [
     Room {
         name: API,
         may_use: &[],
@@ -120,12 +126,21 @@ const ROOMS: [Room; 24] = [
         never: &["wasmtime", "tokio", "kube", "k8s-openapi"],
     },
     Room {
-        name: CONTROLLERS,
+        name: ENGINE,
+        may_use: &[API, METRICS, MUTATION, POD_PATH, SYNTAX, TURNS],
+        never: &["wasmtime", "axum"],
+    },
+    Room {
+        name: BROWSER,
+        may_use: &[API, ENGINE, METRICS, MUTATION, POD_PATH, SYNTAX, TURNS],
+        never: &["wasmtime", "axum"],
+    },
+    Room {
+        name: PORTAL,
         may_use: &[
             API,
-            CEL,
             CONTROL_LOOP,
-            HELM,
+            ENGINE,
             METRICS,
             MUTATION,
             POD_PATH,
@@ -135,16 +150,62 @@ const ROOMS: [Room; 24] = [
         never: &["wasmtime", "axum"],
     },
     Room {
-        name: WEBHOOK,
+        name: INFRASTRUCTURE,
         may_use: &[
             API,
-            CEL,
             CONTROL_LOOP,
-            CONTROLLERS,
-            HELM,
+            ENGINE,
             METRICS,
             MUTATION,
             POD_PATH,
+            SYNTAX,
+            TURNS,
+        ],
+        never: &["wasmtime", "axum"],
+    },
+    Room {
+        name: CLEANER,
+        may_use: &[
+            API, CEL, ENGINE, HELM, METRICS, MUTATION, POD_PATH, SYNTAX, TURNS,
+        ],
+        never: &["wasmtime", "axum"],
+    },
+    Room {
+        name: CONTROLLERS,
+        may_use: &[
+            API,
+            BROWSER,
+            CEL,
+            CLEANER,
+            CONTROL_LOOP,
+            ENGINE,
+            HELM,
+            INFRASTRUCTURE,
+            METRICS,
+            MUTATION,
+            POD_PATH,
+            PORTAL,
+            SYNTAX,
+            TURNS,
+        ],
+        never: &["wasmtime", "axum"],
+    },
+    Room {
+        name: WEBHOOK,
+        may_use: &[
+            API,
+            BROWSER,
+            CEL,
+            CLEANER,
+            CONTROLLERS,
+            CONTROL_LOOP,
+            ENGINE,
+            HELM,
+            INFRASTRUCTURE,
+            METRICS,
+            MUTATION,
+            POD_PATH,
+            PORTAL,
             SYNTAX,
             TURNS,
         ],
@@ -154,16 +215,21 @@ const ROOMS: [Room; 24] = [
         name: "podloom",
         may_use: &[
             API,
+            BROWSER,
             CEL,
+            CLEANER,
             CONFIG_SCHEMA,
             CONTROL_LOOP,
             CONTROLLERS,
+            ENGINE,
             HELM,
             IMAGE,
+            INFRASTRUCTURE,
             METRICS,
             MUTATION,
             MUTATORS,
             POD_PATH,
+            PORTAL,
             SBOM,
             SYNTAX,
             TURNS,
@@ -192,6 +258,11 @@ const ROOMS: [Room; 24] = [
         name: CONTROL_PLANE,
         may_use: &[],
         never: &["wasmtime", "tokio", "kube", "k8s-openapi"],
+    },
+    Room {
+        name: SCRIPTED,
+        may_use: &[],
+        never: &["wasmtime", "axum"],
     },
     Room {
         name: IM,

@@ -1,13 +1,13 @@
 use kube::core::ObjectMeta;
 use podloom_api::{BrowserConfigObject, SelenosisApi};
+use podloom_engine::namespaces::UnreadNamespaces;
+use podloom_engine::readable::Readable;
+use podloom_scripted::{scripted, status};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
 use super::{AdmissionCaches, prune};
 use crate::ControllerMetrics;
-use crate::engine::fixtures::{scripted, status};
-use crate::engine::namespaces::UnreadNamespaces;
-use crate::engine::readable::Readable;
 
 fn config(namespace: &str, name: &str, more: &Value) -> Value {
     let mut config = json!({

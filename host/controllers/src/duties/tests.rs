@@ -1,12 +1,12 @@
 use std::collections::BTreeSet;
 
 use podloom_api::{SelenosisApi, SelenosisKind, crd};
+use podloom_engine::kind::ResourceScope;
 
 use super::{
     Chain, Duty, GivenNames, Group, Names, Need, OwnKind, Replicas, Right, RightScope, Row, Switch,
     WEBHOOK_NAME, Writers,
 };
-use crate::engine::kind::ResourceScope;
 
 #[test]
 fn each_kind_is_what_its_definition_says() {

@@ -7,8 +7,18 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use kube::Client;
 use podloom_api::SelenosisApi;
+use podloom_browser::{BrowserSetup, Timeouts};
+use podloom_cleaner::CleanerSetup;
 use podloom_control_loop::NoRecorder;
+use podloom_engine::blocking::BlockingThreads;
+use podloom_engine::clock::Clock;
+use podloom_engine::namespaces::UnreadNamespaces;
+use podloom_engine::outbound::{Roots, Tls};
+use podloom_engine::readiness::Readiness;
+use podloom_infrastructure::InfrastructureSetup;
 use podloom_mutation::{MutatedPod, PodMutator, PodRequest, RejectedPod};
+use podloom_portal::{ChainPolicy, Observation, PortalSetup, RelaySettings, TunnelSettings};
+use podloom_scripted::{Broken, Requests, broken};
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tokio::time::timeout;
@@ -16,17 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{DutySetup, Setup, run};
 use crate::AdmissionCaches;
-use crate::browser::{BrowserSetup, Timeouts};
-use crate::cleaner::CleanerSetup;
-use crate::engine::blocking::BlockingThreads;
-use crate::engine::clock::Clock;
-use crate::engine::fixtures::{Broken, Requests, broken};
-use crate::engine::namespaces::UnreadNamespaces;
-use crate::engine::readiness::Readiness;
-use crate::infrastructure::InfrastructureSetup;
 use crate::metrics::ControllerMetrics;
-use crate::outbound::{Roots, Tls};
-use crate::portal::{ChainPolicy, Observation, PortalSetup, RelaySettings, TunnelSettings};
 
 struct Untouched;
 

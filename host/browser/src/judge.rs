@@ -1,0 +1,205 @@
+//! Decides where a session stands that is not over, and whose Browser is not being deleted.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use podloom_api::Phase;
+use podloom_engine::TRACES;
+use podloom_engine::plan::later;
+use podloom_mutation::PodRejection;
+
+use super::cause::Cause;
+use super::failure;
+use super::pod::SeenPod;
+use super::render::{ConfigRef, ResolveError, render_pod, resolve};
+use super::timeouts::Timeouts;
+use super::world::{World, instant};
+
+/// For how long at least creating a pod is tried, from when this process first sees the Browser.
+const FIRST_SIGHT: Duration = Duration::from_secs(30);
+
+/// Where a session stands.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Verdict {
+    /// This pod is to be created for it.
+    Create(Box<Pod>),
+    /// It has no pod yet for this cause, which is tried again until then.
+    Waits { cause: Cause, until: Timestamp },
+    /// Its pod is starting. It is judged again then, if nothing changes before.
+    Starts { until: Timestamp },
+    /// Its pod is running, or its node does not answer.
+    Runs,
+    /// Its pod is being deleted, so the Browser is deleted too.
+    Goes,
+    /// It is over.
+    Ended(Cause),
+}
+
+impl Verdict {
+    /// Returns why the session has no pod, or ended.
+    pub(crate) fn cause(&self) -> Option<&Cause> {
+        match self {
+            Self::Waits { cause, .. } | Self::Ended(cause) => Some(cause),
+            Self::Create(_) | Self::Starts { .. } | Self::Runs | Self::Goes => None,
+        }
+    }
+}
+
+/// Decides where a session stands.
+pub(crate) fn judge(world: &World, timeouts: &Timeouts, now: Timestamp) -> Verdict {
+    match world.pod.as_deref() {
+        None if world.had_pod() => lost(world),
+        None => without_pod(world, timeouts, now),
+        Some(pod) if !world.owns(pod) => taken(world, pod, timeouts, now),
+        Some(pod) if pod.metadata.deletion_timestamp.is_some() => going(pod),
+        Some(pod) => with_pod(world, pod, timeouts, now),
+    }
+}
+
+fn without_pod(world: &World, timeouts: &Timeouts, now: Timestamp) -> Verdict {
+    let created = world.created_at(now);
+    let until = last_try(world, timeouts, now);
+    if let Some(sentence) = &world.learned.metadata_rejected
+        && !world.has_finalizer()
+    {
+        let cause = Cause::MetadataRefused(sentence.clone());
+        return wait_or_end(cause, until, now);
+    }
+    if let Some(refusal) = &world.learned.rejection {
+        return refused(refusal, timeouts, until, now);
+    }
+    // One that is being deleted no longer serves, and the statuses of its neighbours say so too.
+    let readable = world
+        .configs
+        .iter()
+        .filter_map(|config| config.0.as_ref().ok())
+        .filter(|config| config.metadata.deletion_timestamp.is_none());
+    let configs: Vec<ConfigRef<'_>> = readable.map(ConfigRef::from).collect();
+    let config = || resolve(&configs, &world.browser.spec);
+    let resolved = match tracing::trace_span!(target: TRACES, "config").in_scope(config) {
+        Ok(resolved) => resolved,
+        Err(error) => {
+            // After a restart of this process or of the API server, BrowserConfigs may be seen later than their Browsers.
+            let seen = world.first_seen.map_or(created, |seen| seen.max(created));
+            return unresolved(&error, later(seen, timeouts.config_grace), now);
+        }
+    };
+    let browser = &world.browser;
+    let render = || render_pod(world.api, &browser.metadata, &browser.spec, &resolved);
+    match tracing::trace_span!(target: TRACES, "render").in_scope(render) {
+        Ok(pod) => Verdict::Create(Box::new(pod)),
+        Err(error) => Verdict::Ended(Cause::from(&error)),
+    }
+}
+
+/// Until when creating a pod is tried: until the creation timeout, and for a moment from when the Browser is first seen, since it
+/// may be old when this process starts, and the first failure may be temporary.
+fn last_try(world: &World, timeouts: &Timeouts, now: Timestamp) -> Timestamp {
+    let until = later(world.created_at(now), timeouts.pod_creation);
+    let grace = FIRST_SIGHT.min(timeouts.pod_creation);
+    let seen = world.first_seen.map(|seen| later(seen, grace));
+    seen.map_or(until, |seen| until.max(seen))
+}
+
+/// Files are often applied together, so a young Browser waits for its configuration.
+fn unresolved(error: &ResolveError, until: Timestamp, now: Timestamp) -> Verdict {
+    match error {
+        ResolveError::NotFound(_) => wait_or_end(Cause::from(error), until, now),
+        ResolveError::Invalid { .. } => Verdict::Ended(Cause::from(error)),
+    }
+}
+
+fn refused(
+    refusal: &PodRejection,
+    timeouts: &Timeouts,
+    until: Timestamp,
+    now: Timestamp,
+) -> Verdict {
+    match refusal {
+        PodRejection::Denied(_) | PodRejection::Invalid(_) => Verdict::Ended(Cause::from(refusal)),
+        PodRejection::Forbidden(sentence) if now >= until => {
+            Verdict::Ended(Cause::CreationTimeout {
+                timeout: timeouts.pod_creation,
+                missing: Some(sentence.clone()),
+            })
+        }
+        PodRejection::Broken(_)
+        | PodRejection::Overdue(_)
+        | PodRejection::Unread(_)
+        | PodRejection::Forbidden(_) => wait_or_end(Cause::from(refusal), until, now),
+    }
+}
+
+/// What may still change is tried again until the deadline.
+fn wait_or_end(cause: Cause, until: Timestamp, now: Timestamp) -> Verdict {
+    if now < until {
+        Verdict::Waits { cause, until }
+    } else {
+        Verdict::Ended(cause)
+    }
+}
+
+fn with_pod(world: &World, pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -> Verdict {
+    match pod.status.phase {
+        Some(Phase::Running) => failure::of_running(pod).map_or(Verdict::Runs, Verdict::Ended),
+        Some(Phase::Unknown) => Verdict::Runs,
+        Some(Phase::Succeeded) => Verdict::Ended(Cause::Completed),
+        Some(Phase::Failed) => Verdict::Ended(failure::of_failed(pod)),
+        Some(Phase::Pending) | None => pending(world, pod, timeouts, now),
+    }
+}
+
+fn pending(world: &World, pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -> Verdict {
+    // Files are often applied together, so the Secret of a container may come a moment after its pod.
+    // A pod that was just read past the cache is seen like this for the first time.
+    let grace = failure::lacks_config(pod)
+        .map(|_| world.lacks_config_since.unwrap_or(now))
+        .map(|since| later(since, timeouts.container_config_grace))
+        .filter(|end| now < *end);
+    if let Some(cause) = failure::of_pending(pod, grace.is_some()) {
+        return Verdict::Ended(cause);
+    }
+    let until = due(pod, timeouts, now);
+    let until = world
+        .learned
+        .late_until
+        .map_or(until, |late| until.max(late));
+    if now < until {
+        let until = grace.map_or(until, |end| until.min(end));
+        return Verdict::Starts { until };
+    }
+    Verdict::Ended(Cause::CreationTimeout {
+        timeout: timeouts.pod_creation,
+        missing: failure::waits_for(pod),
+    })
+}
+
+/// Until when a pod has to run. The timeout counts from the pod's own creation, so that one which was created late, because a
+/// plugin failed or a quota was full, has all of it too.
+pub(crate) fn due(pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -> Timestamp {
+    let made = instant(pod.metadata.creation_timestamp.as_ref(), now);
+    later(made, timeouts.pod_creation)
+}
+
+/// Deleting a pod is a way to end its session. Evicting or preempting one is not, so then the session fails and shows why.
+fn going(pod: &SeenPod) -> Verdict {
+    let disruption = failure::of_disruption(pod).map(Cause::Disrupted);
+    disruption.map_or(Verdict::Goes, Verdict::Ended)
+}
+
+fn lost(world: &World) -> Verdict {
+    let disruption = world.disruption().map(Cause::Disrupted);
+    Verdict::Ended(disruption.unwrap_or(Cause::PodLost))
+}
+
+/// A pod of an earlier Browser of this name may still be on its way out.
+fn taken(world: &World, pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -> Verdict {
+    let cause = Cause::NameTaken {
+        pod: world.name().to_owned(),
+    };
+    match pod.metadata.deletion_timestamp {
+        Some(_) => wait_or_end(cause, last_try(world, timeouts, now), now),
+        None => Verdict::Ended(cause),
+    }
+}

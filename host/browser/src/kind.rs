@@ -1,0 +1,262 @@
+//! The kind Browser: what the engine needs to run its controller.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use kube::core::{ApiResource, ObjectMeta};
+use kube::runtime::reflector::Store;
+use podloom_api::{BrowserConfigObject, BrowserObject, SelenosisApi, names};
+use podloom_engine::TRACES;
+use podloom_engine::error::Error;
+use podloom_engine::events::{Notice, appended};
+use podloom_engine::kind::{Context, Done, Kind, Remains, Source, Traits};
+use podloom_engine::namespaces::Namespaces;
+use podloom_engine::plan::Plan;
+use podloom_engine::readable::Readable;
+use podloom_mutation::PodMutator;
+use tracing::Instrument;
+
+use super::action::{Action, ActionOutcome};
+use super::memory::Memory;
+use super::metrics::{BrowserMetrics, CONTROLLER};
+use super::milestone::{self, Milestone};
+use super::plan::plan;
+use super::pod::SeenPod;
+use super::timeouts::Timeouts;
+use super::world::World;
+
+/// How many versions a plan may search without a thread of its own: it takes a millisecond or two.
+const LIGHT: usize = 4096;
+
+/// What the controller of Browsers needs besides the [`Context`].
+pub(super) struct BrowserKind {
+    pub(super) api: SelenosisApi,
+    pub(super) resources: Resources,
+    pub(super) caches: Caches,
+    pub(super) mutator: Arc<dyn PodMutator>,
+    pub(super) timeouts: Timeouts,
+    pub(super) memory: Memory,
+    pub(super) metrics: BrowserMetrics,
+}
+
+/// What is read and written.
+pub(super) struct Resources {
+    pub(super) browser: Arc<ApiResource>,
+    pub(super) config: Arc<ApiResource>,
+    pub(super) pod: ApiResource,
+}
+
+/// What is known of the cluster.
+pub(super) struct Caches {
+    pub(super) configs: Store<Readable<BrowserConfigObject>>,
+    pub(super) pods: Store<SeenPod>,
+    pub(super) namespaces: Namespaces,
+}
+
+impl Kind for BrowserKind {
+    type Object = BrowserObject;
+    type World = World;
+    type Action = Action;
+    type Outcome = ActionOutcome;
+
+    const TRAITS: Traits = Traits {
+        finalizer: Some(names::finalizer::BROWSER),
+        ..Traits::of("Browser", CONTROLLER, names::field_manager::BROWSER)
+    };
+
+    async fn observe(
+        &self,
+        ctx: &Context,
+        browser: &BrowserObject,
+        source: Source,
+    ) -> Result<World, Error> {
+        self.look_around(ctx, browser, source).await
+    }
+
+    fn plan(&self, world: &World, now: Timestamp) -> Plan<Action> {
+        plan(world, &self.timeouts, now)
+    }
+
+    fn is_heavy(&self, world: &World) -> bool {
+        world.pod.is_none()
+            && world
+                .configs
+                .iter()
+                .map(|config| versions(config))
+                .sum::<usize>()
+                > LIGHT
+    }
+
+    async fn act(
+        &self,
+        ctx: &Context,
+        world: &World,
+        action: &Action,
+    ) -> Result<ActionOutcome, Error> {
+        let step = tracing::trace_span!(target: TRACES, "act", step = action.name());
+        self.carry_out(ctx, world, action).instrument(step).await
+    }
+
+    fn report(&self, done: &Done<'_, Self>, notices: Vec<Notice>) -> Vec<Notice> {
+        let notices = match done.outcome {
+            // Nothing was written to a Browser that is gone, and no pod was created if it was rejected or exists already.
+            ActionOutcome::Gone | ActionOutcome::PodRejected(_) | ActionOutcome::PodExists(_) => {
+                return Vec::new();
+            }
+            ActionOutcome::MetadataRejected(sentence)
+            | ActionOutcome::Marked {
+                dropped: Some(sentence),
+                ..
+            } => return warn_of_labels(done, sentence),
+            ActionOutcome::PodCreated(_, remarks) => with_remarks(notices, remarks),
+            _ => notices,
+        };
+        if let Some(milestone) = Milestone::of(done.world, done.action, done.outcome) {
+            let age = milestone::age(done.world, done.now);
+            milestone.log(done.world, age);
+            milestone.trace(done.world, age, done.now);
+            self.metrics.count(milestone, age);
+        }
+        notices
+    }
+
+    fn learn(&self, world: &mut World, outcome: ActionOutcome) -> Remains {
+        match outcome {
+            ActionOutcome::Read(browser) => {
+                world.learned.browser_confirmed = true;
+                world.browser = Arc::from(browser);
+                world.learned.pod_unknown =
+                    world.pod.is_none() && (world.is_deleted() || world.had_pod());
+            }
+            ActionOutcome::Marked { browser, dropped } => {
+                world.learned.metadata_rejected = dropped;
+                let left = self.wrote(world, *browser);
+                self.remember_rejected_labels(world);
+                return left;
+            }
+            ActionOutcome::MetadataRejected(sentence) => {
+                world.learned.metadata_rejected = Some(sentence);
+                self.remember_rejected_labels(world);
+            }
+            ActionOutcome::StatusWritten(browser) => return self.wrote(world, *browser),
+            ActionOutcome::Gone => {
+                self.memory.forget(&world.browser.metadata);
+                return Remains::Unknown;
+            }
+            ActionOutcome::Pod { pod, late_until } => {
+                world.learned.end_confirmed = true;
+                world.learned.pod_unknown = false;
+                // That of the pod that was seen, since it may be gone by now.
+                let seen = world.own_pod().and_then(|pod| pod.metadata.uid.clone());
+                world.learned.created = seen;
+                if pod.is_none() {
+                    world.learned.disruption = self.memory.disruption(&world.browser.metadata);
+                }
+                world.learned.late_until = late_until;
+                world.pod = pod;
+            }
+            ActionOutcome::Absence { pod, configs } => {
+                world.learned.end_confirmed = true;
+                world.pod = pod;
+                if let Some(configs) = configs {
+                    world.configs = configs;
+                    // It was about a pod from the old configuration.
+                    world.learned.rejection = None;
+                }
+            }
+            ActionOutcome::PodCreated(pod, _) => {
+                world.learned.created.clone_from(&pod.metadata.uid);
+                self.found(world, pod);
+            }
+            ActionOutcome::PodExists(pod) => self.found(world, pod),
+            ActionOutcome::PodRejected(refusal) => world.learned.rejection = Some(refusal),
+            ActionOutcome::PodDeleted(how) => world.learned.pod_deleted = Some(how),
+            ActionOutcome::PodGone => world.pod = None,
+        }
+        Remains::Object
+    }
+
+    fn metadata(world: &World) -> &ObjectMeta {
+        &world.browser.metadata
+    }
+}
+
+impl BrowserKind {
+    /// Takes over the Browser from the answer to our own write.
+    fn wrote(&self, world: &mut World, browser: BrowserObject) -> Remains {
+        let remains = Remains::of(&browser.metadata);
+        world.browser = Arc::new(browser);
+        world.learned.browser_confirmed = true;
+        if remains == Remains::Nothing {
+            self.memory.forget(&world.browser.metadata);
+        } else if world.pod_is_watched
+            && world.has_noted_pod()
+            && let Some(pod) = &world.pod
+        {
+            self.memory.pod_is_cached(&world.browser.metadata, pod);
+        }
+        remains
+    }
+
+    /// Rejected labels do not hold a session up, so its status does not show them. They are tried again after a pause.
+    fn remember_rejected_labels(&self, world: &World) {
+        if let Some(sentence) = &world.learned.metadata_rejected
+            && world.has_finalizer()
+        {
+            self.memory
+                .labels_rejected(&world.browser.metadata, sentence);
+        }
+    }
+
+    /// Takes over a pod of the Browser's name.
+    fn found(&self, world: &mut World, pod: Arc<SeenPod>) {
+        if world.owns(&pod) {
+            self.memory
+                .created(&world.browser.metadata, Arc::clone(&pod));
+        }
+        world.pod = Some(pod);
+        let cached = self.cached_pod(world);
+        world.pod_is_watched = cached.is_some_and(|cached| world.owns(&cached));
+    }
+}
+
+fn versions(config: &Readable<BrowserConfigObject>) -> usize {
+    let browsers = config.0.as_ref().ok().map(|config| &config.spec.browsers);
+    browsers.into_iter().flatten().map(|(_, of)| of.len()).sum()
+}
+
+/// Warns of rejected labels. The Browser has our finalizer, so its session goes on without them.
+fn warn_of_labels(done: &Done<'_, BrowserKind>, sentence: &str) -> Vec<Notice> {
+    let has_finalizer = match done.outcome {
+        ActionOutcome::Marked { browser, .. } => browser
+            .finalizers()
+            .iter()
+            .any(|name| name == names::finalizer::BROWSER),
+        _ => done.world.has_finalizer(),
+    };
+    if !has_finalizer {
+        return Vec::new();
+    }
+    let metadata = &done.world.browser.metadata;
+    tracing::warn!(
+        namespace = metadata.namespace,
+        name = metadata.name,
+        error = sentence,
+        "could not set labels"
+    );
+    let note = format!("cannot set labels: {sentence}");
+    vec![Notice::warning(names::reason::METADATA_REFUSED, note)]
+}
+
+/// Appends the plugins' remarks about a pod that was created.
+fn with_remarks(notices: Vec<Notice>, remarks: &[String]) -> Vec<Notice> {
+    let with = |notice: Notice| Notice {
+        note: appended(notice.note, remarks),
+        ..notice
+    };
+    notices.into_iter().map(with).collect()
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,200 @@
+//! A pod, as far as plans read it.
+//!
+//! The full type takes 2 KB for each container alone, and a cache holds a thousand pods.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::Resource;
+use kube::core::{NamespaceResourceScope, ObjectMeta};
+use podloom_api::{ContainerState, ExposedPort, Mutations, Phase, PluginMutation, names};
+use podloom_engine::readable;
+use serde::{Deserialize, Deserializer};
+
+/// A pod that was seen. Reading one drops what no plan needs.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(from = "Whole")]
+pub(crate) struct SeenPod {
+    /// Without labels and annotations.
+    pub(crate) metadata: ObjectMeta,
+    pub(crate) spec: SeenSpec,
+    pub(crate) status: SeenStatus,
+    /// What the plugin chain noted on the pod. None if that is absent or unreadable.
+    pub(crate) mutations: Option<Mutations>,
+}
+
+/// A pod as the API server has it.
+#[derive(Deserialize)]
+struct Whole {
+    #[serde(default, deserialize_with = "readable::metadata")]
+    metadata: ObjectMeta,
+    #[serde(default)]
+    spec: SeenSpec,
+    #[serde(default)]
+    status: SeenStatus,
+}
+
+/// The containers in its spec.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SeenSpec {
+    #[serde(default)]
+    pub(crate) containers: Vec<SeenContainer>,
+    #[serde(default)]
+    pub(crate) init_containers: Vec<SeenContainer>,
+}
+
+/// A container in the spec.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SeenContainer {
+    pub(crate) name: String,
+    pub(crate) ports: Option<Vec<ExposedPort>>,
+    pub(crate) restart_policy: Option<String>,
+}
+
+/// The pod's status.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SeenStatus {
+    #[serde(default, deserialize_with = "phase")]
+    pub(crate) phase: Option<Phase>,
+    pub(crate) reason: Option<String>,
+    pub(crate) message: Option<String>,
+    #[serde(rename = "podIP")]
+    pub(crate) pod_ip: Option<String>,
+    pub(crate) start_time: Option<Time>,
+    #[serde(default)]
+    pub(crate) conditions: Vec<PodCondition>,
+    #[serde(default)]
+    pub(crate) init_container_statuses: Vec<SeenContainerStatus>,
+    pub(crate) container_statuses: Option<Vec<SeenContainerStatus>>,
+}
+
+/// A container in the status.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SeenContainerStatus {
+    pub(crate) name: String,
+    pub(crate) state: Option<ContainerState>,
+    #[serde(default)]
+    pub(crate) image: String,
+    #[serde(default)]
+    pub(crate) restart_count: i32,
+}
+
+impl SeenPod {
+    /// Whether it has not run yet.
+    pub(crate) fn is_pending(&self) -> bool {
+        matches!(self.status.phase, None | Some(Phase::Pending))
+    }
+
+    /// Whether none of its containers has ever started, init containers included. A pod can be pending while some of its
+    /// containers run and others wait.
+    pub(crate) fn never_started(&self) -> bool {
+        let containers = self.status.container_statuses.iter().flatten();
+        self.is_pending()
+            && self
+                .status
+                .init_container_statuses
+                .iter()
+                .chain(containers)
+                .all(SeenContainerStatus::never_started)
+    }
+
+    /// Returns the UID of the object that the pod was created for.
+    pub(crate) fn controller(&self) -> Option<&str> {
+        let owners = self.metadata.owner_references.as_deref()?;
+        let owner = owners.iter().find(|owner| owner.controller == Some(true))?;
+        Some(&owner.uid)
+    }
+}
+
+impl SeenContainerStatus {
+    fn never_started(&self) -> bool {
+        let state = self.state.as_ref();
+        self.restart_count == 0
+            && state.is_none_or(|state| {
+                matches!(state, ContainerState::Waiting(_) | ContainerState::Unsaid)
+            })
+    }
+}
+
+impl From<Whole> for SeenPod {
+    fn from(whole: Whole) -> Self {
+        let Whole {
+            mut metadata,
+            mut spec,
+            mut status,
+        } = whole;
+        metadata.labels = None;
+        let mutations = metadata.annotations.take().and_then(mutations);
+        spec.containers.shrink_to_fit();
+        // Those that report no problem are dropped.
+        let is_kept = |condition: &PodCondition| match condition.type_.as_str() {
+            "PodScheduled" | "Ready" => condition.status != "True",
+            type_ => type_ == names::condition::DISRUPTION_TARGET,
+        };
+        status.conditions.retain(is_kept);
+        status.conditions.shrink_to_fit();
+        if let Some(statuses) = &mut status.container_statuses {
+            statuses.shrink_to_fit();
+        }
+        Self {
+            metadata,
+            spec,
+            status,
+            mutations,
+        }
+    }
+}
+
+/// An unknown phase counts as none.
+fn phase<'de, D: Deserializer<'de>>(phase: D) -> Result<Option<Phase>, D::Error> {
+    let text = Option::<Cow<'_, str>>::deserialize(phase)?;
+    Ok(Phase::ALL
+        .into_iter()
+        .find(|phase| text.as_deref() == Some(phase.as_str())))
+}
+
+fn mutations(mut annotations: BTreeMap<String, String>) -> Option<Mutations> {
+    let chain = annotations.remove(names::annotation::CHAIN)?;
+    let plugins = annotations.remove(names::annotation::MUTATIONS)?;
+    let mut plugins: Vec<PluginMutation> = serde_json::from_str(&plugins).ok()?;
+    plugins.shrink_to_fit();
+    Some(Mutations { chain, plugins })
+}
+
+impl Resource for SeenPod {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        Pod::kind(&())
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        Pod::group(&())
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        Pod::version(&())
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        Pod::plural(&())
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+#[cfg(test)]
+mod tests;

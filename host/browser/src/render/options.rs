@@ -1,0 +1,375 @@
+//! The options of one session, on top of its configuration: JSON in an annotation of the Browser.
+//!
+//! `{"labels": {"team": "search"}, "containers": {"browser": {"env": {"LANG": "de_DE"}}}}`
+//!
+//! Clients were written for a reader that takes null as empty, so this one does too.
+
+mod unknown;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Container, EnvVar};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use podloom_api::{SessionOptions, names};
+use serde_json::{Map, Value};
+
+use super::check::{is_env_name, is_qualified_name};
+use super::resolve::Resolved;
+use super::similar;
+
+pub(crate) use unknown::{UnknownOption, unknown_options};
+
+/// What is wrong with the annotation, and where; values are left out, since they may be secrets.
+#[derive(Debug, thiserror::Error)]
+pub enum OptionsError {
+    /// The text is not valid JSON.
+    #[error(
+        r#"annotation {} is not valid JSON: {error}; write for example {{"labels": {{"team": "search"}}}}"#,
+        names::annotation::OPTIONS
+    )]
+    Parse {
+        /// What the parser reports, with line and column.
+        error: serde_json::Error,
+    },
+    /// A value has the wrong type.
+    #[error(
+        "annotation {}: {path} is {found}, use {expected}",
+        names::annotation::OPTIONS
+    )]
+    Type {
+        /// Where the value is.
+        path: String,
+        /// What it should be.
+        expected: &'static str,
+        /// What it is.
+        found: &'static str,
+    },
+    /// A key cannot be the name of a label or a variable.
+    #[error(
+        "annotation {}: {path} holds {key}, which is not a valid {what}",
+        names::annotation::OPTIONS
+    )]
+    Key {
+        /// Where the key is.
+        path: String,
+        /// The key, in quotes.
+        key: String,
+        /// What it should name.
+        what: &'static str,
+    },
+    /// The BrowserConfig does not allow it.
+    #[error(
+        "annotation {}: {path} asks for {key}, but sessionOptions of BrowserConfig {config} allow {allowed} there",
+        names::annotation::OPTIONS
+    )]
+    NotAllowed {
+        /// Where it is asked for.
+        path: String,
+        /// The label or the variable.
+        key: String,
+        /// The name of the BrowserConfig.
+        config: String,
+        /// What may be asked for there.
+        allowed: String,
+    },
+    /// The Browser has a label or an annotation that goes to its pod, and the BrowserConfig does not allow it.
+    #[error(
+        "metadata.{field} of the Browser has {key}, but sessionOptions of BrowserConfig {config} allow {allowed} there"
+    )]
+    NotCopied {
+        /// `labels` or `annotations`.
+        field: &'static str,
+        /// The label or the annotation.
+        key: String,
+        /// The name of the BrowserConfig.
+        config: String,
+        /// What may be there.
+        allowed: String,
+    },
+}
+
+impl OptionsError {
+    /// Returns whether another BrowserConfig could allow what this one does not.
+    pub fn depends_on_config(&self) -> bool {
+        match self {
+            Self::NotAllowed { .. } | Self::NotCopied { .. } => true,
+            Self::Parse { .. } | Self::Type { .. } | Self::Key { .. } => false,
+        }
+    }
+}
+
+/// Returns what is wrong with a session's options: as they are written, and then by the limits of its configuration if that is known.
+pub(crate) fn check_options(
+    metadata: &ObjectMeta,
+    resolved: Option<&Resolved<'_>>,
+) -> Result<(), OptionsError> {
+    let options = Options::read(metadata)?;
+    let Some(resolved) = resolved else {
+        return Ok(());
+    };
+    options.check(resolved)?;
+    check_copied(metadata, resolved)
+}
+
+/// The text of the options, if there are any.
+fn text(metadata: &ObjectMeta) -> Option<&str> {
+    let text = metadata
+        .annotations
+        .as_ref()?
+        .get(names::annotation::OPTIONS)?;
+    Some(text.trim()).filter(|text| !text.is_empty())
+}
+
+/// Annotations that are about the Browser alone, or that only the host may write once the chain has run.
+pub(super) const NEVER_COPIED: [&str; 4] = [
+    names::annotation::OPTIONS,
+    names::annotation::LAST_APPLIED,
+    names::annotation::MUTATIONS,
+    names::annotation::CHAIN,
+];
+
+/// The operator sets these three itself on the Browser and its pod, and overrides what is there.
+const OWN_LABELS: [&str; 3] = [
+    names::label::BROWSER,
+    names::label::BROWSER_NAME,
+    names::label::BROWSER_VERSION,
+];
+
+/// A session's options.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Options {
+    /// Labels of the pod; their values are made valid.
+    pub(super) labels: BTreeMap<String, String>,
+    /// Environment variables by container.
+    env: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+impl Options {
+    /// Reads the options of a Browser; none, or an empty annotation, are no options.
+    pub(super) fn read(metadata: &ObjectMeta) -> Result<Self, OptionsError> {
+        text(metadata).map_or_else(|| Ok(Self::default()), Self::parse)
+    }
+
+    fn parse(text: &str) -> Result<Self, OptionsError> {
+        let value = serde_json::from_str(text).map_err(|error| OptionsError::Parse { error })?;
+        let mut root = object("the whole", Some(value))?;
+        let mut options = Self::default();
+        for (key, value) in texts("labels", root.remove("labels"))? {
+            if !is_qualified_name(&key) {
+                return Err(invalid_key("labels", &key, "label key"));
+            }
+            options.labels.insert(key, names::label_value(&value));
+        }
+        for (container, value) in object("containers", root.remove("containers"))? {
+            let path = format!("containers.{}", similar::shown(&container));
+            let mut fields = object(&path, Some(value))?;
+            let path = format!("{path}.env");
+            let env = texts(&path, fields.remove("env"))?;
+            if let Some(key) = env.keys().find(|key| !is_env_name(key)) {
+                return Err(invalid_key(&path, key, "variable name"));
+            }
+            options.env.insert(container, env);
+        }
+        Ok(options)
+    }
+
+    /// Returns an error for the first label or variable that is asked for and not allowed.
+    ///
+    /// Options for a container that the pod does not have are ignored, so they are allowed.
+    pub(super) fn check(&self, resolved: &Resolved<'_>) -> Result<(), OptionsError> {
+        // Annotations are not among the options; see `check_copied`.
+        let Some(SessionOptions {
+            labels,
+            annotations: _,
+            env: allowed,
+        }) = resolved.session_options
+        else {
+            return Ok(());
+        };
+        let config = resolved.config;
+        let labels = labels.as_deref().unwrap_or_default();
+        check_keys("labels", self.labels.keys(), labels, config)?;
+        let settings = &resolved.effective.settings;
+        let containers = settings.init_containers.iter().chain(&settings.sidecars);
+        let others = containers.flatten().map(|container| &*container.name);
+        for container in std::iter::once(names::container::BROWSER).chain(others) {
+            if let Some(env) = self.env.get(container) {
+                let path = format!("containers.{}.env", similar::shown(container));
+                let names = allowed.as_ref().and_then(|env| env.get(container));
+                check_keys(&path, env.keys(), names.map_or(&[], Vec::as_slice), config)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets a container's variables: by name where it has them, else at the end in the order of their names.
+    pub(super) fn apply(&self, container: &mut Container) {
+        let Some(wanted) = self.env.get(&container.name).filter(|env| !env.is_empty()) else {
+            return;
+        };
+        let mut wanted: BTreeMap<&String, &String> = wanted.iter().collect();
+        let env = container.env.get_or_insert_default();
+        for known in env.iter_mut() {
+            if let Some((name, value)) = wanted.remove_entry(&known.name) {
+                *known = variable(name, value);
+            }
+        }
+        env.extend(
+            wanted
+                .into_iter()
+                .map(|(name, value)| variable(name, value)),
+        );
+    }
+}
+
+/// Returns an error for the first label or annotation of a Browser that its pod would get and that is not allowed.
+///
+/// Without this, a label that the options may not set could be set on the Browser instead.
+pub(super) fn check_copied(
+    metadata: &ObjectMeta,
+    resolved: &Resolved<'_>,
+) -> Result<(), OptionsError> {
+    // Variables are not in the metadata; see `Options::check`.
+    let Some(SessionOptions {
+        labels,
+        annotations,
+        env: _,
+    }) = resolved.session_options
+    else {
+        return Ok(());
+    };
+    let fields = [
+        ("labels", &metadata.labels, labels, &OWN_LABELS[..]),
+        (
+            "annotations",
+            &metadata.annotations,
+            annotations,
+            &NEVER_COPIED[..],
+        ),
+    ];
+    for (field, has, patterns, excepted) in fields {
+        let keys = has.iter().flat_map(BTreeMap::keys);
+        let keys = keys.filter(|key| !excepted.contains(&key.as_str()));
+        let patterns = patterns.as_deref().unwrap_or_default();
+        if let Some(key) = not_allowed(keys, patterns) {
+            return Err(OptionsError::NotCopied {
+                field,
+                key: similar::shown(key).to_string(),
+                config: resolved.config.to_owned(),
+                allowed: listed(patterns),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn check_keys<'a>(
+    path: &str,
+    asked: impl Iterator<Item = &'a String>,
+    patterns: &[String],
+    config: &str,
+) -> Result<(), OptionsError> {
+    let Some(key) = not_allowed(asked, patterns) else {
+        return Ok(());
+    };
+    Err(OptionsError::NotAllowed {
+        path: path.to_owned(),
+        key: similar::shown(key).to_string(),
+        config: config.to_owned(),
+        allowed: listed(patterns),
+    })
+}
+
+/// Returns the first key that no pattern matches.
+fn not_allowed<'a>(
+    mut keys: impl Iterator<Item = &'a String>,
+    patterns: &[String],
+) -> Option<&'a String> {
+    keys.find(|key| !patterns.iter().any(|pattern| matches(pattern, key)))
+}
+
+fn listed(patterns: &[String]) -> String {
+    match patterns {
+        [] => "nothing".to_owned(),
+        patterns => format!("only {}", similar::list(patterns)),
+    }
+}
+
+/// Matches with `*` for any characters. Each part between stars is taken where it first occurs, which leaves the most for the
+/// parts after it, so nothing is tried twice.
+fn matches(pattern: &str, key: &str) -> bool {
+    let Some((prefix, rest)) = pattern.split_once('*') else {
+        return pattern == key;
+    };
+    let Some(mut key) = key.strip_prefix(prefix) else {
+        return false;
+    };
+    let mut parts: Vec<&str> = rest.split('*').collect();
+    let suffix = parts.pop().unwrap_or_default();
+    for part in parts {
+        match key.split_once(part) {
+            Some((_, after)) => key = after,
+            None => return false,
+        }
+    }
+    key.ends_with(suffix)
+}
+
+fn variable(name: &str, value: &str) -> EnvVar {
+    EnvVar {
+        name: name.to_owned(),
+        value: Some(value.to_owned()),
+        value_from: None,
+    }
+}
+
+fn invalid_key(path: &str, key: &str, what: &'static str) -> OptionsError {
+    OptionsError::Key {
+        path: path.to_owned(),
+        key: format!("{:?}", similar::shown(key)),
+        what,
+    }
+}
+
+/// Reads an object; one that is absent or null is empty.
+fn object(path: &str, value: Option<Value>) -> Result<Map<String, Value>, OptionsError> {
+    match value {
+        None | Some(Value::Null) => Ok(Map::new()),
+        Some(Value::Object(fields)) => Ok(fields),
+        Some(value) => Err(wrong_type(path.to_owned(), "an object", &value)),
+    }
+}
+
+/// Reads an object of texts; null is the empty text.
+fn texts(path: &str, value: Option<Value>) -> Result<BTreeMap<String, String>, OptionsError> {
+    object(path, value)?
+        .into_iter()
+        .map(|(key, value)| match value {
+            Value::Null => Ok((key, String::new())),
+            Value::String(text) => Ok((key, text)),
+            value => {
+                let path = format!("{path}.{}", similar::shown(&key));
+                Err(wrong_type(path, "a string", &value))
+            }
+        })
+        .collect()
+}
+
+fn wrong_type(path: String, expected: &'static str, value: &Value) -> OptionsError {
+    let found = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    };
+    OptionsError::Type {
+        path,
+        expected,
+        found,
+    }
+}
+
+#[cfg(test)]
+mod tests;

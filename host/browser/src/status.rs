@@ -1,0 +1,207 @@
+//! The status of a Browser, computed from the world.
+
+use jiff::Timestamp;
+use podloom_api::{BrowserStatus, ContainerStatus, Phase, names};
+use podloom_engine::conditions::{ConditionStatus, NewCondition, conditions};
+
+use super::cause::{Cause, condition_reason};
+use super::failure;
+use super::judge::Verdict;
+use super::pod::SeenPod;
+use super::world::World;
+
+/// Returns the status for a verdict. Times stay as they are where nothing changes.
+pub(crate) fn status(world: &World, verdict: &Verdict, now: Timestamp) -> BrowserStatus {
+    let pod = world.own_pod();
+    let pod_status = pod.map(|pod| &pod.status);
+    let end = match verdict {
+        Verdict::Ended(cause) => Some(cause),
+        _ => None,
+    };
+    let mut findings = vec![
+        config_resolved(world, verdict),
+        pod_created(world, verdict),
+        ready(world, verdict),
+    ];
+    findings.extend(pod.and_then(disruption_target));
+    let seen = world.status();
+    let generation = world.browser.metadata.generation;
+    BrowserStatus {
+        pod_ip: pod_status.and_then(|status| status.pod_ip.clone()),
+        pod_uid: pod
+            .and_then(|pod| pod.metadata.uid.clone())
+            .or_else(|| world.pod_uid().map(str::to_owned)),
+        phase: Some(phase(pod, verdict)),
+        message: end.map(ToString::to_string),
+        reason: end.map(|cause| cause.reason().to_owned()),
+        start_time: pod_status.and_then(|status| status.start_time.clone()),
+        container_statuses: pod.and_then(container_statuses),
+        conditions: Some(conditions(
+            seen.and_then(|status| status.conditions.as_ref()),
+            findings,
+            generation,
+            now,
+        )),
+        observed_generation: generation,
+        mutations: pod.and_then(|pod| pod.mutations.clone()),
+    }
+}
+
+fn phase(pod: Option<&SeenPod>, verdict: &Verdict) -> Phase {
+    match verdict {
+        Verdict::Ended(cause) => cause.phase(),
+        Verdict::Runs if is_silent(pod) => Phase::Unknown,
+        Verdict::Runs => Phase::Running,
+        _ => Phase::Pending,
+    }
+}
+
+/// Whether the pod's node does not answer.
+fn is_silent(pod: Option<&SeenPod>) -> bool {
+    pod.and_then(|pod| pod.status.phase) == Some(Phase::Unknown)
+}
+
+fn config_resolved(world: &World, verdict: &Verdict) -> NewCondition {
+    let type_ = names::condition::CONFIG_RESOLVED;
+    let (status, reason, message) = match verdict.cause() {
+        Some(cause @ (Cause::Unconfigured(_) | Cause::InvalidConfig(_))) => {
+            return caused(type_, cause);
+        }
+        // None was looked up.
+        _ if world.learned.metadata_rejected.is_some()
+            && !world.has_finalizer()
+            && world.own_pod().is_none() =>
+        {
+            let message = "not looked up while the finalizer cannot be set".to_owned();
+            (
+                ConditionStatus::Unknown,
+                names::reason::METADATA_REFUSED,
+                message,
+            )
+        }
+        _ => {
+            let spec = &world.browser.spec;
+            let message = format!(
+                "a BrowserConfig defines {} {}",
+                spec.browser_name, spec.browser_version
+            );
+            (ConditionStatus::True, names::reason::RESOLVED, message)
+        }
+    };
+    finding(type_, status, reason, message)
+}
+
+fn pod_created(world: &World, verdict: &Verdict) -> NewCondition {
+    let type_ = names::condition::POD_CREATED;
+    if world.own_pod().is_some() || world.had_pod() {
+        let message = format!("pod {}", world.name());
+        return finding(
+            type_,
+            ConditionStatus::True,
+            names::reason::POD_CREATED,
+            message,
+        );
+    }
+    match verdict.cause() {
+        Some(cause) => caused(type_, cause),
+        None => finding(
+            type_,
+            ConditionStatus::False,
+            names::reason::POD_MISSING,
+            "",
+        ),
+    }
+}
+
+/// Unknown until the session either runs or is over, and while its pod is not ready.
+fn ready(world: &World, verdict: &Verdict) -> NewCondition {
+    let type_ = names::condition::READY;
+    let pod = world.own_pod();
+    match verdict {
+        Verdict::Runs => match pod.and_then(failure::unready) {
+            Some(unready) => finding(
+                type_,
+                ConditionStatus::Unknown,
+                unready.reason(),
+                unready.message(),
+            ),
+            None => finding(
+                type_,
+                ConditionStatus::True,
+                names::reason::RUNNING,
+                "the pod is running",
+            ),
+        },
+        Verdict::Ended(cause) => caused(type_, cause),
+        _ => match pod.and_then(failure::unschedulable) {
+            Some(message) => finding(
+                type_,
+                ConditionStatus::Unknown,
+                names::reason::UNSCHEDULABLE,
+                message,
+            ),
+            None => finding(
+                type_,
+                ConditionStatus::Unknown,
+                names::reason::POD_PENDING,
+                pod.and_then(failure::lacks_config)
+                    .unwrap_or_else(|| "the pod is not running yet".to_owned()),
+            ),
+        },
+    }
+}
+
+/// The pod's own condition DisruptionTarget, as it is.
+fn disruption_target(pod: &SeenPod) -> Option<NewCondition> {
+    let target = failure::disruption(pod)?;
+    let status = match target.status.as_str() {
+        "True" => ConditionStatus::True,
+        "False" => ConditionStatus::False,
+        _ => ConditionStatus::Unknown,
+    };
+    let type_ = names::condition::DISRUPTION_TARGET;
+    let reason = target.reason.as_deref().unwrap_or(type_);
+    let message = target.message.as_deref().unwrap_or_default();
+    Some(finding(type_, status, reason, message))
+}
+
+/// A condition that is False for a cause.
+fn caused(type_: &'static str, cause: &Cause) -> NewCondition {
+    NewCondition {
+        type_,
+        status: ConditionStatus::False,
+        reason: cause.condition_reason(),
+        message: cause.to_string(),
+    }
+}
+
+fn finding(
+    type_: &'static str,
+    status: ConditionStatus,
+    reason: &str,
+    message: impl Into<String>,
+) -> NewCondition {
+    NewCondition {
+        type_,
+        status,
+        reason: condition_reason(reason),
+        message: message.into(),
+    }
+}
+
+fn container_statuses(pod: &SeenPod) -> Option<Vec<ContainerStatus>> {
+    let statuses = pod.status.container_statuses.as_ref()?;
+    let published = statuses.iter().map(|status| ContainerStatus {
+        name: status.name.clone(),
+        state: status.state.clone(),
+        image: Some(status.image.clone()),
+        restart_count: status.restart_count,
+        ports: pod
+            .spec
+            .containers
+            .iter()
+            .find(|container| container.name == status.name)
+            .and_then(|container| container.ports.clone()),
+    });
+    Some(published.collect())
+}

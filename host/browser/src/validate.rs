@@ -1,0 +1,211 @@
+//! What is wrong with a Browser or a BrowserConfig before it is stored, and what its author should know: pure, for the admission
+//! webhook and the command line.
+//!
+//! What the schemas of the CRDs say is not repeated here. An update is never refused for what it does not change: a problem that the
+//! stored object has too becomes a warning, so that users can still fix one problem of many, remove a finalizer or delete the object.
+
+mod dry;
+mod finding;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use podloom_api::{BrowserConfigObject, BrowserObject, BrowserSpec};
+
+use super::render::{
+    Acceptance, ConfigRef, FOUND_MAX, Pair, Problem, accept_one, check_options, resolve,
+    unknown_options,
+};
+
+pub use dry::{Before, DRY_PODS, DryPod, DryPods, Version};
+pub use finding::about;
+pub use podloom_engine::finding::{FieldPath, Finding, Findings, Step, Subject};
+
+/// How many refusals name a field, and how many warnings; the rest is counted.
+const REFUSALS: usize = 12;
+const WARNINGS: usize = 5;
+
+/// Checks a Browser, given the BrowserConfigs of its namespace in any order; none if they are not known.
+///
+/// It is refused only for options that no BrowserConfig can make valid. What is not found may be created a moment later.
+pub fn browser(
+    new: &BrowserObject,
+    old: Option<&BrowserObject>,
+    configs: Option<&[ConfigRef<'_>]>,
+) -> Findings {
+    let Some(old) = old else {
+        return of_browser(new, configs);
+    };
+    let pod = |browser: &BrowserObject| browser.status.as_ref().and_then(|it| it.pod_uid.clone());
+    if new.metadata.deletion_timestamp.is_some() || pod(new).is_some() || is_same(new, old) {
+        return Findings::default();
+    }
+    // Its spec cannot change, so only metadata does.
+    of_browser(new, configs).tolerated()
+}
+
+/// Whether a Browser still asks for the same.
+fn is_same(new: &BrowserObject, old: &BrowserObject) -> bool {
+    let asked = |browser: &BrowserObject| {
+        let metadata = browser.metadata.clone();
+        (metadata.labels, metadata.annotations)
+    };
+    new.spec == old.spec && asked(new) == asked(old)
+}
+
+fn of_browser(browser: &BrowserObject, configs: Option<&[ConfigRef<'_>]>) -> Findings {
+    let mut findings = Findings::default();
+    let as_written = check_options(&browser.metadata, None);
+    let is_readable = as_written.is_ok();
+    findings
+        .refusals
+        .extend(as_written.err().map(|it| Finding::from(&it)));
+    findings.warnings.extend(ignored_options(browser));
+    let Some(configs) = configs else {
+        return findings;
+    };
+    match resolve(configs, &browser.spec) {
+        Err(error) => findings.warnings.push(finding::brief(&error)),
+        Ok(resolved) if is_readable => {
+            // Another BrowserConfig may allow it.
+            let limits = check_options(&browser.metadata, Some(&resolved));
+            findings
+                .warnings
+                .extend(limits.err().map(|it| Finding::from(&it)));
+        }
+        Ok(_) => {}
+    }
+    findings
+}
+
+/// What is ignored in the options of a Browser, which may be slips.
+pub fn ignored_options(browser: &BrowserObject) -> Vec<Finding> {
+    let unknown = unknown_options(&browser.metadata).into_iter();
+    at_most(WARNINGS, unknown.map(|it| finding::ignored(&it)))
+}
+
+/// Checks a BrowserConfig, given those of its namespace in any order.
+///
+/// It is refused for versions from which no pod can be made. Versions that an older BrowserConfig serves are only warned of: they
+/// serve once that one is gone.
+pub fn browser_config(
+    new: &BrowserConfigObject,
+    old: Option<&BrowserConfigObject>,
+    beside: &[ConfigRef<'_>],
+) -> Findings {
+    let is_unchanged = old.is_some_and(|old| old.spec == new.spec);
+    if new.metadata.deletion_timestamp.is_some() || is_unchanged {
+        return Findings::default();
+    }
+    let config = ConfigRef::from(new);
+    let others: Vec<ConfigRef<'_>> = beside
+        .iter()
+        .copied()
+        .filter(|other| other.name() != config.name())
+        .collect();
+    let acceptance = accept_one(config, &others);
+    let old = old.filter(|_| !acceptance.problems.is_empty());
+    let old = old.map(|old| accept_one(ConfigRef::from(old), &[]));
+    of_config(&acceptance, &Stored::of(old.as_ref()))
+}
+
+/// What is to say about a BrowserConfig that was checked beside all others, and is new.
+pub fn accepted(acceptance: &Acceptance<'_>) -> Findings {
+    of_config(acceptance, &Stored::Nothing)
+}
+
+fn of_config(acceptance: &Acceptance<'_>, stored: &Stored<'_>) -> Findings {
+    let mut findings = Findings::default();
+    for Problem { pairs, text } in &acceptance.problems {
+        let subject = || Subject::Problem;
+        if pairs.is_empty() {
+            let finding = finding::about(&[], text, subject());
+            match stored {
+                Stored::Unexamined => findings.warnings.push(finding),
+                Stored::Nothing | Stored::Problems(_) => findings.refusals.push(finding),
+            }
+            continue;
+        }
+        let (known, new): (Vec<Pair<'_>>, Vec<Pair<'_>>) =
+            pairs.iter().partition(|pair| stored.has(**pair, text));
+        let found = |pairs: &[Pair<'_>]| {
+            (!pairs.is_empty()).then(|| finding::about(pairs, text, subject()))
+        };
+        findings.refusals.extend(found(&new));
+        findings.warnings.extend(found(&known));
+    }
+    let tolerated = std::mem::take(&mut findings.warnings);
+    let duplicates = acceptance.duplicates.iter().map(|duplicate| {
+        finding::about(
+            &[duplicate.pair],
+            &duplicate.to_string(),
+            Subject::Duplicate,
+        )
+    });
+    findings.refusals = at_most(REFUSALS, findings.refusals.into_iter());
+    findings.warnings = at_most(WARNINGS, tolerated.into_iter());
+    findings.warnings.extend(at_most(WARNINGS, duplicates));
+    findings
+}
+
+/// Keeps the first findings, and counts the others.
+fn at_most(most: usize, mut findings: impl Iterator<Item = Finding>) -> Vec<Finding> {
+    let mut kept: Vec<Finding> = findings.by_ref().take(most).collect();
+    let subject = kept.last().map(|finding| finding.subject);
+    if let (more @ 1.., Some(subject)) = (findings.count(), subject) {
+        kept.push(finding::more(more, subject));
+    }
+    kept
+}
+
+/// What was wrong with the object before its update.
+enum Stored<'a> {
+    /// There was none.
+    Nothing,
+    /// These problems, by text.
+    Problems(BTreeMap<&'a str, BTreeSet<Pair<'a>>>),
+    /// Not all of it was examined, so everything may have been wrong.
+    Unexamined,
+}
+
+impl<'a> Stored<'a> {
+    fn of(acceptance: Option<&'a Acceptance<'a>>) -> Self {
+        let Some(acceptance) = acceptance else {
+            return Self::Nothing;
+        };
+        let mut found: BTreeMap<&str, BTreeSet<Pair<'_>>> = BTreeMap::new();
+        let mut by_version: BTreeMap<Pair<'_>, usize> = BTreeMap::new();
+        for Problem { pairs, text } in &acceptance.problems {
+            found.entry(text).or_default().extend(pairs);
+            for pair in pairs {
+                *by_version.entry(*pair).or_default() += 1;
+            }
+        }
+        let is_full = |count: usize| count >= FOUND_MAX;
+        let is_unexamined = found.values().any(BTreeSet::is_empty)
+            || is_full(acceptance.problems.len())
+            || by_version.into_values().any(is_full);
+        if is_unexamined {
+            return Self::Unexamined;
+        }
+        Self::Problems(found)
+    }
+
+    fn has(&self, pair: Pair<'_>, text: &str) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Problems(found) => found.get(text).is_some_and(|pairs| pairs.contains(&pair)),
+            Self::Unexamined => true,
+        }
+    }
+}
+
+/// The spec of a Browser that asks for a version.
+fn asking_for(pair: Pair<'_>) -> BrowserSpec {
+    BrowserSpec {
+        browser_name: pair.browser.to_owned(),
+        browser_version: pair.version.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

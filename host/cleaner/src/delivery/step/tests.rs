@@ -1,0 +1,118 @@
+use std::time::Duration;
+
+use podloom_api::CleanerSpec;
+use serde::Deserialize;
+
+use super::*;
+use crate::delivery::attempt::Pause;
+
+/// A delivery, as a file writes it. The phase began at midnight.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Case {
+    /// Seconds since then.
+    now: i64,
+    /// The fields of the spec that matter; none if our types cannot hold it.
+    #[serde(default)]
+    spec: Option<serde_json::Map<String, serde_json::Value>>,
+    #[serde(default)]
+    progress: DeliveryProgress,
+    #[serde(default)]
+    attempt: Option<Tried>,
+    #[serde(default)]
+    full: bool,
+}
+
+/// The last attempt.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Tried {
+    number: i32,
+    #[serde(default = "sink")]
+    sink: String,
+    #[serde(default)]
+    failures: u32,
+    came: Came,
+    /// When the pause after it began.
+    #[serde(default)]
+    at: i64,
+    /// How long it is.
+    #[serde(default)]
+    wait: u64,
+}
+
+#[derive(Deserialize)]
+enum Came {
+    Running,
+    Accepted,
+    Failed,
+    Postponed,
+}
+
+/// What comes of a case.
+#[derive(Serialize)]
+struct Next {
+    progress: DeliveryProgress,
+    step: DeliveryStep,
+}
+
+fn sink() -> String {
+    "http://sink.demo/".to_owned()
+}
+
+fn second(second: i64) -> Timestamp {
+    let midnight: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+    midnight + jiff::SignedDuration::from_secs(second)
+}
+
+impl Tried {
+    fn attempt(self) -> Attempt {
+        let pause = Pause {
+            at: second(self.at),
+            wait: Duration::from_secs(self.wait),
+        };
+        Attempt {
+            number: self.number,
+            sink: self.sink,
+            failures: self.failures,
+            state: match self.came {
+                Came::Running => AttemptState::Running,
+                Came::Accepted => AttemptState::Accepted,
+                Came::Failed => AttemptState::Failed("no connection".to_owned(), pause),
+                Came::Postponed => AttemptState::Postponed(pause),
+            },
+        }
+    }
+}
+
+fn spec(mut fields: serde_json::Map<String, serde_json::Value>) -> CleanerSpec {
+    let sink = sink();
+    fields.entry("ttl").or_insert("1h".into());
+    fields.entry("cloudEventSink").or_insert(sink.into());
+    serde_json::from_value(fields.into()).unwrap()
+}
+
+fn next(case: Case) -> Next {
+    let spec = case.spec.map(spec);
+    let attempt = case.attempt.map(Tried::attempt);
+    let progress = progress(&case.progress, attempt.as_ref());
+    let state = DeliveryState {
+        terms: &Terms::of(spec.as_ref()),
+        began: second(0),
+        progress: &progress,
+        attempt: attempt.as_ref(),
+        is_full: case.full,
+    };
+    let step = step(state, second(case.now));
+    Next { progress, step }
+}
+
+#[test]
+fn the_next_step_is_what_the_file_name_says() {
+    insta::glob!("cases/*.yaml", |path| {
+        let case = serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
+            insta::assert_yaml_snapshot!("step", next(case));
+        });
+    });
+}

@@ -1,0 +1,137 @@
+//! Targets for tests.
+
+use std::sync::Arc;
+
+use kube::Client;
+use kube::core::ApiResource;
+use podloom_api::Cleaner;
+use podloom_cel::Evaluator;
+use podloom_engine::clock::Clock;
+use podloom_engine::kind::ResourceScope;
+use podloom_engine::outbound::{OutboundMetrics, SystemResolver};
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use super::act::Hands;
+use super::alarms::Alarms;
+use super::delivery::{Delivery, SinkSettings};
+use super::discovery::Discovery;
+use super::helm::CHARTS;
+use super::kind::CleanerKind;
+use super::look::Eyes;
+use super::memory::Memory;
+use super::metrics::CleanerMetrics;
+use super::objects::Objects;
+use super::read::Reader;
+use super::served::ServedKind;
+use super::settings::CleanerSettings;
+use super::sight::{Found, SeenTarget};
+use super::watches::Watches;
+use super::who::CleanerId;
+
+/// A kind of the core in namespaces.
+pub(super) fn kind(kind: &str, plural: &str) -> Arc<ServedKind> {
+    Arc::new(ServedKind {
+        resource: ApiResource {
+            group: String::new(),
+            version: "v1".to_owned(),
+            api_version: "v1".to_owned(),
+            kind: kind.to_owned(),
+            plural: plural.to_owned(),
+        },
+        scope: ResourceScope::Namespaced,
+    })
+}
+
+/// A pod.
+pub(super) fn pod(name: &str, uid: &str) -> Value {
+    object("Pod", name, uid)
+}
+
+/// A Secret.
+pub(super) fn secret(name: &str, uid: &str) -> Value {
+    object("Secret", name, uid)
+}
+
+fn object(kind: &str, name: &str, uid: &str) -> Value {
+    json!({ "apiVersion": "v1", "kind": kind, "metadata": { "name": name, "namespace": "demo", "uid": uid } })
+}
+
+/// A target that is one object.
+pub(super) fn one(name: &str, object: Value, is_deleted: bool) -> SeenTarget {
+    target(name, Found::One(object), is_deleted)
+}
+
+/// A target that is a list.
+pub(super) fn list(name: &str, objects: &[Value], is_deleted: bool) -> SeenTarget {
+    let list = kind("Pod", "pods").list(json!({}), objects.to_vec());
+    target(name, Found::List(list), is_deleted)
+}
+
+/// A target that does not exist.
+pub(super) fn missing(name: &str, object: &str) -> SeenTarget {
+    target(name, Found::Missing(object.to_owned()), true)
+}
+
+/// A target that was not read.
+pub(super) fn named(name: &str, object: &str) -> SeenTarget {
+    target(name, Found::Named(object.to_owned()), false)
+}
+
+fn target(name: &str, found: Found, is_deleted: bool) -> SeenTarget {
+    SeenTarget {
+        name: name.to_owned(),
+        is_evaluated: true,
+        is_deleted,
+        kind: kind("Pod", "pods"),
+        found,
+        share: None,
+    }
+}
+
+/// A controller whose client gets no answer.
+pub(super) fn cleaner_kind() -> CleanerKind {
+    let (client, _) = podloom_scripted::client(503, Value::Null);
+    kind_with(client, CleanerSettings::default())
+}
+
+/// Sinks may be anywhere.
+pub(super) fn sinks() -> SinkSettings {
+    SinkSettings {
+        allows_loopback: true,
+        resolver: Arc::new(SystemResolver::default()),
+        outbound: OutboundMetrics::register(&mut Registry::default()),
+    }
+}
+
+/// A controller with this client.
+pub(super) fn kind_with(client: Client, settings: CleanerSettings) -> CleanerKind {
+    let mut registry = Registry::default();
+    let objects = podloom_engine::metrics::Objects::default();
+    let sinks = sinks();
+    let metrics = CleanerMetrics::declared(&mut registry, &objects, sinks.outbound.clone());
+    let wake = Arc::new(|_: &CleanerId| {});
+    // Nothing is sent without its work.
+    let (delivery, _) = Delivery::start(&sinks, Clock::new(), metrics.delivery.clone(), wake);
+    let memory = Memory::default();
+    let alarms = Alarms::new(memory.clone(), [None]);
+    CleanerKind {
+        hands: Hands {
+            resource: Arc::new(Cleaner::resource()),
+            eyes: Eyes {
+                reader: Reader {
+                    discovery: Discovery::new(client.clone()),
+                    objects: Objects::new(client.clone()),
+                    settings: Arc::new(settings),
+                },
+                watches: Watches::new(client, true, alarms, metrics.clone()),
+                memory,
+            },
+            evaluator: Evaluator::new(2),
+            delivery,
+            charts: Arc::new(Semaphore::new(CHARTS.into())),
+            metrics,
+        },
+    }
+}

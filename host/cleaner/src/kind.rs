@@ -1,0 +1,261 @@
+//! The kind Cleaner: what the engine needs to run its controller.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::core::ObjectMeta;
+use podloom_api::names::cleaner::{FIELD_MANAGER, FINALIZER, event, reason};
+use podloom_engine::backoff::Waits;
+use podloom_engine::error::Error;
+use podloom_engine::events::Notice;
+use podloom_engine::kind::{Context, Done, Kind, Remains, Source, Traits};
+use podloom_engine::plan::Plan;
+
+use super::act::Hands;
+use super::action::{Action, ActionOutcome, Fate};
+use super::checked::{Checked, InvalidSpec};
+use super::delivery::{Begun, Delivered};
+use super::frozen;
+use super::helm::{self, HelmAction};
+use super::metrics::CONTROLLER;
+use super::plan::plan;
+use super::schedule::JITTER_MAX;
+use super::stored::StoredCleaner;
+use super::who::CleanerId;
+use super::world::{Learned, World};
+
+/// The controller of Cleaners.
+pub(super) struct CleanerKind {
+    pub(super) hands: Hands,
+}
+
+impl Kind for CleanerKind {
+    type Object = StoredCleaner;
+    type World = World;
+    type Action = Action;
+    type Outcome = ActionOutcome;
+
+    const TRAITS: Traits = Traits {
+        // One that cannot be read is let go when it is deleted, and its targets stay: the engine leaves out all else.
+        finalizer: Some(FINALIZER),
+        steps: 48,
+        pass_timeout: Duration::from_mins(1),
+        backoff: Waits {
+            first: Duration::from_secs(1),
+            longest: Duration::from_mins(5),
+        },
+        ..Traits::of("Cleaner", CONTROLLER, FIELD_MANAGER)
+    };
+
+    async fn observe(
+        &self,
+        _: &Context,
+        cleaner: &StoredCleaner,
+        _: Source,
+    ) -> Result<World, Error> {
+        let metadata = &cleaner.metadata;
+        let id = CleanerId::of(metadata);
+        let eyes = &self.hands.eyes;
+        Ok(World {
+            checked: self.checked(cleaner),
+            recalled: eyes.memory.recall(&id.uid, metadata.generation),
+            attempt: self.hands.delivery.attempt(&id.uid),
+            settings: Arc::clone(&eyes.reader.settings),
+            is_watching: eyes.watches.knows(&id.uid),
+            jitter: random() * JITTER_MAX,
+            cleaner: cleaner.clone(),
+            learned: Learned::default(),
+        })
+    }
+
+    fn plan(&self, world: &World, now: Timestamp) -> Plan<Action> {
+        plan(world, now)
+    }
+
+    fn is_heavy(&self, world: &World) -> bool {
+        // A snapshot of all objects may be made.
+        world.learned.doomed.is_some()
+    }
+
+    async fn act(
+        &self,
+        ctx: &Context,
+        world: &World,
+        action: &Action,
+    ) -> Result<ActionOutcome, Error> {
+        self.hands.act(ctx, world, action).await
+    }
+
+    fn report(&self, done: &Done<'_, Self>, notices: Vec<Notice>) -> Vec<Notice> {
+        if let ActionOutcome::Cleaner(None) = done.outcome {
+            // Nothing was written.
+            return Vec::new();
+        }
+        self.count(done, &notices);
+        log(done);
+        notices
+    }
+
+    fn learn(&self, world: &mut World, outcome: ActionOutcome) -> Remains {
+        let learned = &mut world.learned;
+        match outcome {
+            ActionOutcome::Compiled(verdict) => world.recalled.compiled = Some(verdict),
+            ActionOutcome::Unwatched => world.is_watching = false,
+            ActionOutcome::Seen(sight) => {
+                learned.sight = Some(Arc::from(sight));
+                world.is_watching = self.hands.eyes.watches.knows(world.uid());
+            }
+            ActionOutcome::Evaluated(evaluation, variables) => {
+                learned.evaluation = Some(evaluation);
+                learned.variables = Some(variables);
+            }
+            ActionOutcome::Unusable(problem) => learned.problem = Some(problem),
+            ActionOutcome::Found(found) => learned.search = Some(found),
+            ActionOutcome::Doomed(doomed) => learned.doomed = Some(doomed),
+            ActionOutcome::Remembered(looked) => {
+                world.recalled.events = looked.events;
+                world.recalled.looked = Some(looked);
+                world.learned = Learned::default();
+            }
+            ActionOutcome::Deleted(fates) => {
+                if let Some(progress) = world.progress_mut() {
+                    frozen::fold(progress, fates);
+                }
+                world.learned.has_deleted = true;
+                world.recalled.attempted = self.attempted(world);
+            }
+            ActionOutcome::Confirmed(places) => {
+                if let Some(progress) = world.progress_mut() {
+                    let gone = places.into_iter().map(|place| (place, Fate::Gone));
+                    frozen::fold(progress, gone.collect());
+                }
+                world.learned.has_confirmed = true;
+            }
+            ActionOutcome::Delivering(Begun::Running(attempt)) => world.attempt = Some(attempt),
+            ActionOutcome::Delivering(Begun::Full) => world.learned.is_delivery_full = true,
+            ActionOutcome::Helm(outcome) => {
+                let mut known = std::mem::take(&mut world.learned.helm);
+                if let Some(release) = world.progress_mut().and_then(|it| it.helm.as_mut()) {
+                    helm::learn(release, &mut known, outcome);
+                }
+                world.learned.helm = known;
+                world.recalled.attempted = self.attempted(world);
+            }
+            ActionOutcome::Cleaner(None) => return Remains::Unknown,
+            ActionOutcome::Cleaner(Some(cleaner)) => return self.changed(world, *cleaner),
+        }
+        Remains::Object
+    }
+
+    fn metadata(world: &World) -> &ObjectMeta {
+        &world.cleaner.metadata
+    }
+}
+
+impl CleanerKind {
+    fn checked(&self, cleaner: &StoredCleaner) -> Result<Checked, InvalidSpec> {
+        let settings = &self.hands.eyes.reader.settings;
+        let namespace = cleaner.metadata.namespace.as_deref().unwrap_or_default();
+        match cleaner.spec.spec() {
+            Some(spec) => Checked::of(spec, namespace, settings),
+            // The plan says so before it looks at this.
+            None => Err(InvalidSpec(Vec::new())),
+        }
+    }
+
+    /// Takes over the Cleaner as it is now.
+    ///
+    /// If somebody has changed its spec since it was observed, all that was learned is forgotten: it is about another spec, whose conditions say
+    /// nothing about what this one deletes.
+    fn changed(&self, world: &mut World, cleaner: StoredCleaner) -> Remains {
+        if cleaner.metadata.generation != world.cleaner.metadata.generation {
+            let memory = &self.hands.eyes.memory;
+            world.checked = self.checked(&cleaner);
+            world.recalled = memory.recall(world.uid(), cleaner.metadata.generation);
+            world.learned = Learned::default();
+        }
+        let is_committed = |it: &StoredCleaner| {
+            it.status
+                .as_ref()
+                .is_some_and(|status| status.deletion.is_some())
+        };
+        if is_committed(&cleaner) {
+            world.learned.progress = None;
+        }
+        let remains = Remains::of(&cleaner.metadata);
+        world.cleaner = cleaner;
+        if remains == Remains::Nothing {
+            self.hands.forget(&CleanerId::of(&world.cleaner.metadata));
+        }
+        remains
+    }
+
+    fn attempted(&self, world: &World) -> Option<Timestamp> {
+        let memory = &self.hands.eyes.memory;
+        let generation = world.cleaner.metadata.generation;
+        memory.recall(world.uid(), generation).attempted
+    }
+
+    fn count(&self, done: &Done<'_, Self>, notices: &[Notice]) {
+        let metrics = &self.hands.metrics;
+        let says = |reason| notices.iter().any(|it| it.reason == reason);
+        match done.action {
+            Action::Look(at) => {
+                let due = done.world.recalled.looked.as_ref().map(|it| it.due);
+                if let Some(due) = due.filter(|due| due <= at) {
+                    metrics.delayed(Duration::try_from(at.duration_since(due)).unwrap_or_default());
+                }
+            }
+            Action::Commit(_) => metrics.triggered(),
+            // The finalizer goes although the event was not delivered.
+            Action::SetMetadata(_)
+                if says(event::EVENT_DELIVERY_FAILED) || says(reason::DEADLINE_EXCEEDED) =>
+            {
+                metrics.delivery.count(Delivered::GivenUp, 1);
+            }
+            Action::WriteStatus(status) if says(event::TRIGGER_REFUSED) => {
+                metrics.refused(status);
+            }
+            Action::Helm(HelmAction::GiveUp(_)) => metrics.uninstalled("failed"),
+            _ => {}
+        }
+        let is_uninstalled = |it: &Notice| it.reason == event::HELM_RELEASE_UNINSTALLED;
+        if notices.iter().any(is_uninstalled) {
+            metrics.uninstalled("uninstalled");
+        }
+    }
+}
+
+/// A random number from 0 to 1.
+fn random() -> f64 {
+    let random = u32::try_from(RandomState::new().hash_one(0_u8) >> 32).unwrap_or_default();
+    f64::from(random) / f64::from(u32::MAX)
+}
+
+/// Logs what changed.
+fn log(done: &Done<'_, CleanerKind>) {
+    let ObjectMeta {
+        namespace, name, ..
+    } = &done.world.cleaner.metadata;
+    match done.action {
+        Action::Commit(status) => {
+            let deletion = status.deletion.as_ref();
+            let objects = deletion.map_or(0, |it| it.objects.len());
+            tracing::info!(
+                namespace,
+                name,
+                objects,
+                "all conditions are true, deletion begins"
+            );
+        }
+        Action::SetMetadata(_) if done.world.is_deleted() => {
+            tracing::info!(namespace, name, "cleaner deleted");
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,172 @@
+//! Passes in a cluster that answers as a case says. Whatever is planned, the rules that protect objects hold.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use podloom_cel::Variables;
+use podloom_engine::events::Notice;
+use podloom_engine::kind::{Kind, Remains};
+use podloom_engine::plan::Then;
+use serde::Serialize;
+
+use super::setting::Cluster;
+use crate::action::{Action, ActionOutcome, Fate};
+use crate::delivery::{Attempt, AttemptState, Begun};
+use crate::fixtures::cleaner_kind;
+use crate::helm::{HelmAction, HelmOutcome};
+use crate::kind::CleanerKind;
+use crate::plan::plan;
+use crate::sight::Sight;
+use crate::world::World;
+
+/// What a pass did.
+#[derive(Debug, PartialEq, Serialize)]
+pub(super) struct Pass {
+    pub(super) steps: Vec<Step>,
+    /// What it waits for; none if nothing is left of the Cleaner.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) then: Option<Then>,
+}
+
+#[derive(Debug, PartialEq, Serialize)]
+pub(super) struct Step {
+    pub(super) action: Action,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) notices: Vec<Notice>,
+}
+
+/// Makes a pass, and returns what it did and the world after it.
+pub(super) fn pass(mut world: World, now: Timestamp, cluster: &Cluster) -> (Pass, World) {
+    // A client needs one, although nothing is asked.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let _entered = runtime.enter();
+    let kind = cleaner_kind();
+    let mut steps = Vec::new();
+    for _ in 0..CleanerKind::TRAITS.steps {
+        let plan = plan(&world, now);
+        let Some(action) = plan.action else {
+            assert_ne!(plan.then, Then::GoOn, "it waits for nothing");
+            let then = Some(plan.then);
+            return (Pass { steps, then }, world);
+        };
+        check(&world, &action);
+        let outcome = outcome(&mut world, &action, cluster);
+        steps.push(Step {
+            action,
+            notices: plan.notices,
+        });
+        if kind.learn(&mut world, outcome) != Remains::Object {
+            return (Pass { steps, then: None }, world);
+        }
+    }
+    unreachable!("the pass has no end: {steps:#?}")
+}
+
+/// What holds whatever happens.
+fn check(world: &World, action: &Action) {
+    let metadata = &world.cleaner.metadata;
+    let is_dry = world.spec().is_none_or(|spec| spec.dry_run);
+    match action {
+        Action::DeleteTargets(places) => {
+            assert!(
+                metadata.deletion_timestamp.is_some(),
+                "the Cleaner is deleted first"
+            );
+            assert!(world.has_finalizer());
+            let planned = world.deletion().unwrap().objects.len();
+            assert!(places.iter().all(|place| *place < planned));
+        }
+        Action::Commit(_) => {
+            assert!(world.has_finalizer(), "the finalizer is first");
+            assert!(!world.is_deleted() && !is_dry && world.deletion().is_none());
+        }
+        Action::Deliver(shot) => {
+            assert!(world.is_deleted() && world.has_finalizer());
+            let attempts = world.deletion().unwrap().event.as_ref().unwrap().attempts;
+            assert_eq!(shot.number, attempts + 1, "each failure is noted first");
+            let is_running = |it: &Attempt| it.state == AttemptState::Running;
+            assert!(!world.attempt.as_ref().is_some_and(is_running));
+        }
+        Action::DeleteCleaner => assert!(world.deletion().is_some() && world.has_finalizer()),
+        Action::WriteStatus(status) => {
+            // One of which nothing was deleted may be taken back.
+            let is_kept = world.has_finalizer() || world.is_deleted();
+            let is_written = world.deletion().is_some() && is_kept;
+            assert_eq!(status.deletion.is_some(), is_written);
+        }
+        _ => {}
+    }
+}
+
+fn outcome(world: &mut World, action: &Action, cluster: &Cluster) -> ActionOutcome {
+    match action {
+        Action::Compile(_) => ActionOutcome::Compiled(cluster.compiled.clone()),
+        Action::Unwatch => ActionOutcome::Unwatched,
+        Action::Look(at) => ActionOutcome::Seen(Box::new(Sight {
+            at: *at,
+            events: world.recalled.events,
+            targets: cluster.targets.clone(),
+            problem: cluster.problem.clone(),
+            unwatched: cluster.unwatched.clone(),
+        })),
+        Action::Evaluate(_) => {
+            ActionOutcome::Evaluated(cluster.evaluation.clone(), Variables::default().into())
+        }
+        Action::Search(_) => ActionOutcome::Found(cluster.search),
+        Action::Doom => match &cluster.doomed {
+            Ok(doomed) => ActionOutcome::Doomed(doomed.clone()),
+            Err(problem) => ActionOutcome::Unusable(problem.clone()),
+        },
+        Action::Remember(looked) => ActionOutcome::Remembered(looked.clone()),
+        Action::DeleteTargets(places) => {
+            let fate = |place: &usize| cluster.fates.get(*place).cloned().unwrap_or(Fate::Accepted);
+            let fates = places.iter().map(|place| (*place, fate(place)));
+            ActionOutcome::Deleted(fates.collect())
+        }
+        Action::Confirm(places) => {
+            let gone = places.iter().filter(|place| cluster.gone.contains(place));
+            ActionOutcome::Confirmed(gone.copied().collect())
+        }
+        Action::Deliver(_) if cluster.is_delivery_full => ActionOutcome::Delivering(Begun::Full),
+        Action::Deliver(shot) => ActionOutcome::Delivering(Begun::Running(Attempt {
+            number: shot.number,
+            sink: shot.sink.clone(),
+            failures: shot.failures,
+            state: AttemptState::Running,
+        })),
+        // There is no such release, unless it cannot be said.
+        Action::Helm(HelmAction::GiveUp(progress)) => {
+            ActionOutcome::Helm(HelmOutcome::GaveUp(progress.clone()))
+        }
+        Action::Helm(_) => ActionOutcome::Helm(match &cluster.helm_trouble {
+            Some(trouble) => HelmOutcome::Trouble(trouble.clone()),
+            None => HelmOutcome::Listed(Vec::new()),
+        }),
+        Action::SetMetadata(_)
+        | Action::WriteStatus(_)
+        | Action::Commit(_)
+        | Action::DeleteCleaner => written(world, action),
+    }
+}
+
+/// The Cleaner after a write.
+fn written(world: &World, action: &Action) -> ActionOutcome {
+    let mut cleaner = world.cleaner.clone();
+    let metadata = &mut cleaner.metadata;
+    let version: u64 = metadata
+        .resource_version
+        .as_deref()
+        .unwrap()
+        .parse()
+        .unwrap();
+    metadata.resource_version = Some((version + 1).to_string());
+    match action {
+        Action::SetMetadata(patch) => metadata.finalizers.clone_from(&patch.finalizers),
+        Action::WriteStatus(status) | Action::Commit(status) => {
+            cleaner.status = Some((**status).clone());
+        }
+        _ => metadata.deletion_timestamp = Some(Time("2026-01-01T02:00:00Z".parse().unwrap())),
+    }
+    ActionOutcome::Cleaner(Some(Box::new(cleaner)))
+}

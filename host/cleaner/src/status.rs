@@ -1,0 +1,239 @@
+//! What the status of a Cleaner says. Pure.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
+use podloom_api::names::cleaner::{condition, reason};
+use podloom_api::{
+    CleanerStatus, ConditionResult, ConditionVerdict, DeletionPhase, DeletionProgress,
+};
+use podloom_cel::{Evaluation, Failure, Outcome};
+use podloom_engine::conditions::{ConditionStatus, NewCondition, conditions};
+
+use super::memory::Compiled;
+use super::sight::{SeenTarget, Sight};
+use super::snapshot;
+use super::standing::{Standing, all_true};
+use super::world::World;
+
+/// How many targets a status lists.
+const LISTED_MAX: usize = 500;
+/// All conditions that are ours.
+const OURS: [&str; 4] = [
+    condition::READY,
+    condition::CONDITIONS_MET,
+    condition::TARGETS_WATCHED,
+    condition::DELETING,
+];
+
+/// Returns the status of a Cleaner that deletes nothing yet; `next` is when it is looked at again.
+pub(super) fn waiting(
+    world: &World,
+    standing: &Standing<'_>,
+    next: Option<Timestamp>,
+    now: Timestamp,
+) -> CleanerStatus {
+    let sight = world.learned.sight.as_deref();
+    let mut new = vec![standing.ready(), standing.conditions_met()];
+    new.extend(sight.and_then(targets_watched));
+    CleanerStatus {
+        conditions: Some(with(world, new, now)),
+        next_scheduled_evaluation: next.map(|next| next.to_string()),
+        condition_results: results(world),
+        ..of_targets(sight)
+    }
+}
+
+/// Returns the status with which a deletion begins. Once it is written, there is no way back.
+pub(super) fn committed(
+    world: &World,
+    sight: &Sight,
+    progress: DeletionProgress,
+    now: Timestamp,
+) -> CleanerStatus {
+    let doomed = world.learned.doomed.as_deref().unwrap_or_default();
+    let targets = in_order(world, &sight.targets, doomed);
+    CleanerStatus {
+        conditions: Some(with(world, terminating(&progress, None), now)),
+        condition_results: results(world),
+        evaluation_time: Some(MicroTime(micros(sight.at))),
+        targets: Some(snapshot::of(targets)),
+        deletion: Some(progress),
+        ..of_targets(Some(sight))
+    }
+}
+
+/// Returns the status of a Cleaner that deletes; `late` is the sentence about a deadline that has passed.
+pub(super) fn deleting(
+    world: &World,
+    progress: DeletionProgress,
+    late: Option<&str>,
+    now: Timestamp,
+) -> CleanerStatus {
+    let before = world.status().cloned().unwrap_or_default();
+    CleanerStatus {
+        conditions: Some(with(world, terminating(&progress, late), now)),
+        next_scheduled_evaluation: None,
+        deletion: Some(progress),
+        ..before
+    }
+}
+
+/// Returns the status without a plan of which nothing was deleted.
+pub(super) fn forgotten(world: &World) -> CleanerStatus {
+    CleanerStatus {
+        evaluation_time: None,
+        targets: None,
+        deletion: None,
+        ..world.status().cloned().unwrap_or_default()
+    }
+}
+
+/// Returns the targets that were seen and those that are only deleted, in the order of the spec.
+pub(super) fn in_order<'a>(
+    world: &World,
+    seen: &'a [SeenTarget],
+    doomed: &'a [SeenTarget],
+) -> Vec<&'a SeenTarget> {
+    let targets = world.checked.as_ref().map(|it| it.targets.as_slice());
+    let find = |name: &str| {
+        // What was only named was read later, if it is deleted.
+        let doomed = doomed.iter().find(|it| it.name == name);
+        doomed.or_else(|| seen.iter().find(|it| it.name == name))
+    };
+    let targets = targets.unwrap_or_default().iter();
+    targets.filter_map(|target| find(&target.name)).collect()
+}
+
+/// A time as a status stores it.
+pub(super) fn micros(time: Timestamp) -> Timestamp {
+    Timestamp::from_microsecond(time.as_microsecond()).unwrap_or(time)
+}
+
+/// Conditions of ours that no longer hold are left out, those of other writers stay.
+fn with(world: &World, new: Vec<NewCondition>, now: Timestamp) -> Vec<Condition> {
+    let seen = world.status().and_then(|status| status.conditions.clone());
+    let is_kept = |old: &Condition| {
+        !OURS.contains(&old.type_.as_str()) || new.iter().any(|new| new.type_ == old.type_)
+    };
+    let seen = seen.map(|seen| seen.into_iter().filter(is_kept).collect());
+    let generation = world.cleaner.metadata.generation;
+    conditions(seen.as_ref(), new, generation, now)
+}
+
+/// What is said of the targets.
+fn of_targets(sight: Option<&Sight>) -> CleanerStatus {
+    let Some(sight) = sight else {
+        return CleanerStatus::default();
+    };
+    let names: BTreeSet<String> = sight.targets.iter().flat_map(identities).collect();
+    CleanerStatus {
+        resolved_target_count: Some(i64::try_from(names.len()).unwrap_or(i64::MAX)),
+        resolved_targets: Some(names.into_iter().take(LISTED_MAX).collect()),
+        ..CleanerStatus::default()
+    }
+}
+
+/// The objects of a target, as `name.plural.group/version`.
+fn identities(target: &SeenTarget) -> Vec<String> {
+    let resource = &target.kind.resource;
+    let kind = match resource.group.as_str() {
+        "" => format!("{}/{}", resource.plural, resource.version),
+        group => format!("{}.{group}/{}", resource.plural, resource.version),
+    };
+    let names = target.names().into_iter();
+    names.map(|name| format!("{name}.{kind}")).collect()
+}
+
+/// Returns what the conditions came to; none if they have no result.
+pub(super) fn results(world: &World) -> Option<Vec<ConditionResult>> {
+    if let Some(evaluation) = &world.learned.evaluation {
+        return Some(of_evaluation(evaluation));
+    }
+    match &world.recalled.compiled {
+        Some(Compiled::Failed(failures)) => Some(failures.iter().map(of_failure).collect()),
+        _ => None,
+    }
+}
+
+fn of_evaluation(evaluation: &Evaluation) -> Vec<ConditionResult> {
+    let result = |(index, outcome): (usize, &Outcome)| {
+        let mut remarks = evaluation.remarks.iter();
+        let remark = remarks.find(|remark| remark.index == index);
+        let plain = |result| ConditionResult {
+            index: i32::try_from(index).unwrap_or(i32::MAX),
+            result,
+            message: remark.map(|remark| remark.message.clone()),
+        };
+        match outcome {
+            Outcome::True => plain(ConditionVerdict::True),
+            Outcome::False => plain(ConditionVerdict::False),
+            Outcome::Error(failure) => of_failure(failure),
+        }
+    };
+    evaluation.outcomes.iter().enumerate().map(result).collect()
+}
+
+fn of_failure(failure: &Failure) -> ConditionResult {
+    ConditionResult {
+        index: i32::try_from(failure.index).unwrap_or(i32::MAX),
+        result: ConditionVerdict::Error,
+        message: Some(failure.message.clone()),
+    }
+}
+
+/// The condition `TargetsWatched`; none if conditions see no target.
+fn targets_watched(sight: &Sight) -> Option<NewCondition> {
+    if !sight.unwatched.is_empty() {
+        let kinds = sight.unwatched.join(", ");
+        let message = format!(
+            "the operator may not list and watch {kinds}: grant it both, or changes are noticed only at the next scheduled evaluation"
+        );
+        return Some(NewCondition::new(
+            condition::TARGETS_WATCHED,
+            ConditionStatus::False,
+            reason::WATCH_FORBIDDEN,
+            message,
+        ));
+    }
+    let is_any_seen = sight.targets.iter().any(|target| target.is_evaluated);
+    (is_any_seen || sight.problem.is_some()).then(|| {
+        NewCondition::new(
+            condition::TARGETS_WATCHED,
+            ConditionStatus::True,
+            reason::WATCHING,
+            "changes of targets are noticed at once",
+        )
+    })
+}
+
+/// The conditions while objects are deleted.
+fn terminating(progress: &DeletionProgress, late: Option<&str>) -> Vec<NewCondition> {
+    let (phase, message) = match progress.phase {
+        DeletionPhase::Targets => (reason::DELETING_TARGETS, "the targets are being deleted"),
+        DeletionPhase::Helm => (
+            reason::UNINSTALLING_RELEASE,
+            "the Helm release is being uninstalled",
+        ),
+        DeletionPhase::Event => (
+            reason::DELIVERING_EVENT,
+            "the CloudEvent is being delivered",
+        ),
+        DeletionPhase::Done => (reason::DELETING_TARGETS, "all is done"),
+    };
+    let (status, reason, message) = match late {
+        Some(late) => (ConditionStatus::False, reason::DEADLINE_EXCEEDED, late),
+        None => (ConditionStatus::True, phase, message),
+    };
+    vec![
+        NewCondition::new(
+            condition::READY,
+            ConditionStatus::True,
+            reason::TERMINATING,
+            "all conditions were true: the targets are deleted, and this object after them",
+        ),
+        all_true(),
+        NewCondition::new(condition::DELETING, status, reason, message),
+    ]
+}

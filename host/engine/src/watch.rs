@@ -1,0 +1,122 @@
+//! Watches: they fill the caches and wake the controllers.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex};
+
+use futures::channel::mpsc;
+use futures::{Stream, StreamExt, TryStreamExt, future};
+use http::Request;
+use kube::client::Body;
+use kube::runtime::reflector::Store;
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::utils::WatchStreamExt;
+use kube::runtime::watcher::{self, watcher};
+use kube::{Api, Client, Resource};
+use podloom_turns::lock;
+use serde::de::DeserializeOwned;
+use tokio::time::sleep;
+use tower::service_fn;
+
+use super::backoff::WatchBackoff;
+
+/// The timeout of a watch in seconds. After five more seconds of silence, kube gives it up.
+///
+/// Shortly before the timeout, the API server sends the latest resourceVersion, so that the next watch continues there without a list.
+const WATCH_SECONDS: u32 = 30;
+/// The number of objects on a page of a list.
+const PAGE: u32 = 100;
+
+/// Watches a kind, and returns its cache and its events; polling the events fills the cache. `prune` removes from an object what
+/// nothing reads.
+pub fn watch_into_cache<K>(
+    api: Api<K>,
+    config: watcher::Config,
+    dyntype: K::DynamicType,
+    prune: impl FnMut(&mut K) + Send + 'static,
+    on_error: impl Fn(&watcher::Error) + Send + 'static,
+) -> (
+    Store<K>,
+    impl Stream<Item = Result<watcher::Event<K>, watcher::Error>> + Send + 'static,
+)
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    K::DynamicType: Eq + Hash + Clone + Debug + Send + Sync + Unpin,
+{
+    let writer = Writer::new(dyntype);
+    let reader = writer.as_reader();
+    (
+        reader,
+        watch_events(api, config, prune, on_error).reflect(writer),
+    )
+}
+
+/// Watches a kind and returns its events, for a cache of the caller's.
+pub fn watch_events<K>(
+    api: Api<K>,
+    config: watcher::Config,
+    prune: impl FnMut(&mut K) + Send + 'static,
+    on_error: impl Fn(&watcher::Error) + Send + 'static,
+) -> impl Stream<Item = Result<watcher::Event<K>, watcher::Error>> + Send + 'static
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    watcher(api, config)
+        .backoff(WatchBackoff::default())
+        .modify(prune)
+        .inspect_err(on_error)
+        // `on_error` has logged it, and the backoff is here: with an error, the controller would hold back its other streams too.
+        .filter(|event| future::ready(event.is_ok()))
+}
+
+/// Returns a client for one watch, whose requests to watch are spaced if they end soon.
+///
+/// For kube, a watch that ends is no error, and it begins the next one at once: without end, if a proxy closes them all.
+pub fn paced(client: &Client) -> Client {
+    let waits: Arc<Mutex<WatchBackoff>> = Arc::default();
+    let namespace = client.default_namespace().to_owned();
+    let client = client.clone();
+    let service = service_fn(move |request: Request<Body>| {
+        let (client, waits) = (client.clone(), Arc::clone(&waits));
+        async move {
+            let mut query = request.uri().query().unwrap_or_default().split('&');
+            if query.any(|parameter| parameter.starts_with("watch=")) {
+                let wait = lock(&waits).before_attempt();
+                sleep(wait).await;
+            }
+            client.send(request).await
+        }
+    });
+    Client::new(service, namespace)
+}
+
+/// The configuration of every watch: a short timeout, so that a connection that died silently is noticed, and lists in pages, so that a
+/// start with many objects takes little memory.
+pub fn watch_config() -> watcher::Config {
+    watcher::Config::default()
+        .page_size(PAGE)
+        .timeout(WATCH_SECONDS)
+}
+
+/// Signals the end of each list of a watch: the first, and one after each longer interruption.
+///
+/// Objects that were deleted in the meantime have no event. New objects have one, but before the cache has them: the pages of a list come
+/// one by one, and the cache changes with the last. So all objects are reconciled after each list, or both would be missed.
+pub fn signal_lists<K, E>(
+    events: impl Stream<Item = Result<watcher::Event<K>, E>> + Send + 'static,
+    mut listed: mpsc::Sender<()>,
+) -> impl Stream<Item = Result<watcher::Event<K>, E>> + Send + 'static
+where
+    K: 'static,
+    E: 'static,
+{
+    events.inspect(move |event| {
+        if matches!(event, Ok(watcher::Event::InitDone)) {
+            // If it is full, an earlier signal is still unread.
+            let _ = listed.try_send(());
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,316 @@
+//! Which TunnelClass a PortalExpose uses, and what the status of a TunnelClass says.
+
+mod conditions;
+
+use std::fmt;
+
+use kube::core::ObjectMeta;
+use podloom_api::names::portal::{annotation, reason};
+use podloom_api::{TunnelClassObject, TunnelClassSpec, asks_to_be_default};
+
+use super::settings::TunnelSettings;
+use super::version::{ClientVersion, VersionError};
+use podloom_engine::finding::FieldPath;
+use podloom_engine::readable::Readable;
+use podloom_engine::shown::shown;
+
+pub(crate) use conditions::class_conditions;
+pub(super) use conditions::several_replicas;
+
+/// What the schema allows. Classes that were stored under an older one may have more.
+const REPLICAS_MAX: i32 = 100;
+const ENTRIES_MAX: usize = 64;
+const VALUE_MAX: usize = 63;
+
+/// A TunnelClass from which tunnels can be made.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Class {
+    /// Its name.
+    pub name: String,
+    /// Its spec.
+    pub spec: TunnelClassSpec,
+    /// The client of its tunnels.
+    pub client: Client,
+    /// The names of all classes that ask to be the default, in the order in which they would be, if this is one of several.
+    pub rivals: Vec<String>,
+}
+
+/// A tunnel client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Client {
+    /// Its image.
+    pub image: String,
+    /// Its version, not older than [`ClientVersion::OLDEST`].
+    pub version: ClientVersion,
+}
+
+/// A TunnelClass that may be chosen. Its spec is none if our types cannot hold it.
+#[derive(Clone, Copy)]
+pub struct Candidate<'a> {
+    metadata: &'a ObjectMeta,
+    spec: Option<&'a TunnelClassSpec>,
+}
+
+impl<'a> From<&'a TunnelClassObject> for Candidate<'a> {
+    fn from(class: &'a TunnelClassObject) -> Self {
+        Self {
+            metadata: &class.metadata,
+            spec: Some(&class.spec),
+        }
+    }
+}
+
+impl<'a> From<&'a Readable<TunnelClassObject>> for Candidate<'a> {
+    fn from(class: &'a Readable<TunnelClassObject>) -> Self {
+        match &class.0 {
+            Ok(class) => Self::from(class),
+            Err(unreadable) => Self {
+                metadata: &unreadable.metadata,
+                spec: None,
+            },
+        }
+    }
+}
+
+impl<'a> Candidate<'a> {
+    fn name(self) -> &'a str {
+        self.metadata.name.as_deref().unwrap_or_default()
+    }
+}
+
+/// Why a PortalExpose has no TunnelClass. The display is a sentence that says what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ClassProblem {
+    /// There is no class of this name; none if there is no default.
+    NotFound(Option<String>),
+    /// No tunnel can be made from the class of this name.
+    Invalid(String, ClassFault),
+}
+
+impl ClassProblem {
+    /// Returns the reason of the condition TunnelClassExists.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self {
+            Self::NotFound(_) => reason::TUNNEL_CLASS_NOT_FOUND,
+            Self::Invalid(..) => reason::TUNNEL_CLASS_INVALID,
+        }
+    }
+}
+
+/// Why no tunnel can be made from a class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ClassFault {
+    /// Our types cannot hold it.
+    Unreadable,
+    /// It asks for this many pods.
+    Replicas(i32),
+    /// A list or map has too many entries, or a value is too long.
+    TooLarge(&'static str),
+    /// It names no image.
+    NoImage,
+    /// The version of its client is none.
+    Version,
+    /// Its client is too old.
+    TooOld(ClientVersion, Source),
+}
+
+/// Where the version of a client comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The class names it.
+    Class,
+    /// The flag of the operator.
+    Flag,
+}
+
+impl ClassFault {
+    /// Returns the reason of the condition Valid of the class.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self {
+            Self::TooOld(..) => reason::CLIENT_TOO_OLD,
+            _ => reason::TUNNEL_CLASS_INVALID,
+        }
+    }
+
+    /// Returns the field that has the fault.
+    pub(super) fn path(&self) -> FieldPath {
+        FieldPath::dotted(self.field())
+    }
+
+    /// Returns the sentence about that field without its subject.
+    pub(super) fn predicate(&self) -> String {
+        let oldest = ClientVersion::OLDEST;
+        match self {
+            Self::Unreadable => {
+                "does not fit the schema of TunnelClasses; compare it with `kubectl explain tunnelclass.spec`".to_owned()
+            }
+            Self::Replicas(replicas) => format!("is {replicas}; write 1 to {REPLICAS_MAX}"),
+            Self::TooLarge(_) => format!(
+                "is too large; it may have {ENTRIES_MAX} entries, with values of {VALUE_MAX} characters"
+            ),
+            Self::NoImage => "is empty; name the image of a tunnel client".to_owned(),
+            Self::Version => format!("is {VersionError}"),
+            Self::TooOld(version, Source::Class) => {
+                format!("is {version}; the oldest client that works is {oldest}")
+            }
+            Self::TooOld(version, Source::Flag) => format!(
+                "names no client, and the operator's --portal-tunnel-version is {version}; the oldest client that works is {oldest}"
+            ),
+        }
+    }
+
+    fn field(&self) -> &'static str {
+        match self {
+            Self::Unreadable | Self::TooOld(_, Source::Flag) => "spec",
+            Self::Replicas(_) => "spec.replicas",
+            Self::TooLarge(field) => field,
+            Self::NoImage => "spec.client.image",
+            Self::Version | Self::TooOld(_, Source::Class) => "spec.client.version",
+        }
+    }
+}
+
+/// Returns the class of that name, or the default if no name is wanted.
+///
+/// Of several defaults the oldest is used, and of those the first by name.
+pub(crate) fn choose<'a, C: Into<Candidate<'a>>>(
+    wanted: Option<&str>,
+    classes: impl IntoIterator<Item = C>,
+    settings: &TunnelSettings,
+) -> Result<Class, ClassProblem> {
+    let mut classes = classes.into_iter().map(Into::into);
+    let (found, rivals) = match wanted {
+        Some(name) => (classes.find(|class| class.name() == name), Vec::new()),
+        None => {
+            let defaults = defaults(classes);
+            let is_one_of_several = defaults.len() > 1;
+            let names = defaults.iter().map(|class| class.name().to_owned());
+            let rivals = names.filter(|_| is_one_of_several).collect();
+            (defaults.first().copied(), rivals)
+        }
+    };
+    let found = found.ok_or_else(|| ClassProblem::NotFound(wanted.map(str::to_owned)))?;
+    let name = found.name().to_owned();
+    match usable(found, settings) {
+        Ok((spec, client)) => Ok(Class {
+            name,
+            spec: spec.clone(),
+            client,
+            rivals,
+        }),
+        Err(fault) => Err(ClassProblem::Invalid(name, fault)),
+    }
+}
+
+/// Returns the names of all classes that ask to be the default, if this one does too; the first of them is.
+pub(super) fn rivals<'a, C: Into<Candidate<'a>>>(
+    class: &'a TunnelClassObject,
+    all: impl IntoIterator<Item = C>,
+) -> Vec<String> {
+    // The cache may lag behind the class itself.
+    let itself = Candidate::from(class);
+    let others = all.into_iter().map(Into::into);
+    let others = others.filter(|other| other.name() != itself.name());
+    let defaults = defaults(others.chain([itself]));
+    defaults
+        .iter()
+        .map(|class| class.name().to_owned())
+        .collect()
+}
+
+/// The classes that ask to be the default; the first one is.
+fn defaults<'a>(classes: impl Iterator<Item = Candidate<'a>>) -> Vec<Candidate<'a>> {
+    let mut defaults: Vec<Candidate<'a>> = classes
+        .filter(|class| asks_to_be_default(class.metadata))
+        .collect();
+    // Objects in files have no time, and come last.
+    defaults.sort_by_key(|class| {
+        let created = class
+            .metadata
+            .creation_timestamp
+            .as_ref()
+            .map(|time| time.0);
+        (created.is_none(), created, class.name())
+    });
+    defaults
+}
+
+/// The spec and the client of a class, or why it cannot be used.
+fn usable<'a>(
+    class: Candidate<'a>,
+    settings: &TunnelSettings,
+) -> Result<(&'a TunnelClassSpec, Client), ClassFault> {
+    let spec = class.spec.ok_or(ClassFault::Unreadable)?;
+    let client = of_spec(spec, settings)?;
+    Ok((spec, client))
+}
+
+/// The client of a class with this spec, or why it cannot be used.
+pub(super) fn of_spec(
+    spec: &TunnelClassSpec,
+    settings: &TunnelSettings,
+) -> Result<Client, ClassFault> {
+    if !(1..=REPLICAS_MAX).contains(&spec.replicas) {
+        return Err(ClassFault::Replicas(spec.replicas));
+    }
+    let selector = spec.node_selector.iter().flatten();
+    let is_too_long = |value: &String| value.chars().count() > VALUE_MAX;
+    if selector.clone().count() > ENTRIES_MAX || selector.clone().any(|(_, it)| is_too_long(it)) {
+        return Err(ClassFault::TooLarge("spec.nodeSelector"));
+    }
+    if spec.tolerations.iter().flatten().count() > ENTRIES_MAX {
+        return Err(ClassFault::TooLarge("spec.tolerations"));
+    }
+    let (client, source) = match &spec.client {
+        Some(client) => {
+            let version = client.version.parse();
+            let version = version.map_err(|VersionError| ClassFault::Version)?;
+            let image = client.image.clone();
+            (Client { image, version }, Source::Class)
+        }
+        None => {
+            let TunnelSettings { image, version, .. } = settings.clone();
+            (Client { image, version }, Source::Flag)
+        }
+    };
+    match client {
+        Client { image, .. } if image.is_empty() => Err(ClassFault::NoImage),
+        Client { version, .. } if version < ClientVersion::OLDEST => {
+            Err(ClassFault::TooOld(version, source))
+        }
+        usable => Ok(usable),
+    }
+}
+
+impl fmt::Display for ClassProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound(Some(name)) => write!(
+                f,
+                "TunnelClass {} does not exist; create it, or correct spec.tunnelClassName",
+                shown(name)
+            ),
+            Self::NotFound(None) => write!(
+                f,
+                "no TunnelClass has the annotation {}: \"true\"; add it to one, or set spec.tunnelClassName",
+                annotation::IS_DEFAULT_CLASS
+            ),
+            Self::Invalid(name, fault) => {
+                write!(f, "TunnelClass {} is invalid: {fault}", shown(name))
+            }
+        }
+    }
+}
+
+impl fmt::Display for ClassFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let subject = match self {
+            Self::TooOld(_, Source::Flag) => "it",
+            _ => self.field(),
+        };
+        write!(f, "{subject} {}", self.predicate())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,112 @@
+//! What to do next about a PortalExpose.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use podloom_api::PortalPhase;
+use podloom_api::names::portal::event;
+use podloom_api::names::{self, portal};
+use podloom_engine::events::{Notice, appended};
+use podloom_engine::plan::{Plan, Then, later};
+use podloom_engine::write::MetadataPatch;
+
+use super::action::{Action, Apply, Why};
+use super::release::plan_deleted;
+use super::status::status;
+use super::step::{Step, step};
+use super::verdict::judge;
+use super::view::View;
+use super::world::{Settings, World};
+use super::{naming, notices};
+
+/// When to look again at a tunnel that is not ready.
+const SOON: Duration = Duration::from_secs(30);
+/// When to look again at a tunnel that is ready.
+const LATER: Duration = Duration::from_mins(5);
+/// When to ask again whether a Deployment may roll.
+const TURN: Duration = Duration::from_secs(5);
+
+/// Decides the next step for a PortalExpose, from its world alone.
+pub(crate) fn plan(world: &World, settings: &Settings, now: Timestamp) -> Plan<Action> {
+    if world.is_deleted() {
+        return plan_deleted(world, now);
+    }
+    if !world.has_finalizer() && world.learned.metadata_rejected.is_none() {
+        return Plan::act(Action::SetMetadata(with_finalizer(world)));
+    }
+    let verdict = judge(world, settings);
+    let step = step(world, &verdict, settings, now);
+    if let Step::Act(action) = step {
+        let notice = notice(world, &action);
+        return Plan::act(action).with_notices(notice);
+    }
+    let view = View::of(world, &verdict, &step, (settings, now));
+    let wanted = status(&view, settings.observation, now);
+    if Some(&wanted) != world.status() {
+        let notices = notices::of(&view);
+        return Plan::act(Action::WriteStatus(Box::new(wanted))).with_notices(notices);
+    }
+    Plan::wait(next(&view, now))
+}
+
+fn with_finalizer(world: &World) -> MetadataPatch {
+    let finalizers = world.expose.metadata.finalizers.iter().flatten().cloned();
+    let ours = portal::FINALIZER.to_owned();
+    MetadataPatch {
+        finalizers: Some(finalizers.chain([ours]).collect()),
+        ..MetadataPatch::default()
+    }
+}
+
+/// The Event of a write of the Deployment. It is published only if the write changed something.
+fn notice(world: &World, action: &Action) -> Option<Notice> {
+    let Action::Apply(apply) = action else {
+        return None;
+    };
+    let Apply { why, .. } = **apply;
+    let name = naming::deployment_name(world.name());
+    let (reason, note) = match why {
+        Why::Missing => (event::CREATED, format!("created Deployment {name}")),
+        Why::Input => (event::UPDATED, format!("updated Deployment {name}")),
+        Why::Drift => {
+            let note = format!("restored Deployment {name}, which somebody changed");
+            (event::UPDATED, note)
+        }
+        Why::Chain => {
+            let note = format!("updated Deployment {name}, since the plugin chain changed");
+            (event::UPDATED, note)
+        }
+    };
+    let finished = world.learned.finished.as_ref();
+    let notes = finished.map_or(&[][..], |rendered| &rendered.notes);
+    Some(Notice::normal(reason, appended(note, notes)))
+}
+
+/// When to look again.
+fn next(view: &View<'_>, now: Timestamp) -> Then {
+    if let Some(message) = &view.world.learned.metadata_rejected {
+        return Then::Retry {
+            reason: names::reason::METADATA_REFUSED,
+            message: message.clone(),
+            until: Timestamp::MAX,
+        };
+    }
+    let pause = match view.phase {
+        PortalPhase::Ready => LATER,
+        _ => SOON,
+    };
+    let then = Then::At(later(now, pause));
+    let then = match view.step {
+        Step::Refused(refusal) => then.by(refusal.next),
+        Step::Paused(next) => then.by(*next),
+        Step::Queued => then.by(later(now, TURN)),
+        _ => then,
+    };
+    match view.window_ends {
+        Some(end) => then.by(end),
+        None => then,
+    }
+}
+
+#[cfg(test)]
+mod tests;

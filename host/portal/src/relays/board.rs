@@ -1,0 +1,388 @@
+//! Who wants to know what of which relay, and what is known. No I/O; the times are passed in.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use podloom_turns::lock;
+use tokio::time::Instant;
+
+use super::accounts::Accounts;
+use super::answer::{Answer, Trouble};
+use super::link::Link;
+use super::schedule::{Episode, Look, Schedule};
+use super::{Lease, Observation, UserId};
+use crate::authority::Authority;
+
+/// The bounds of the interval, so that a loop cannot spin, and times cannot overflow.
+const SHORTEST: Duration = Duration::from_millis(10);
+const LONGEST: Duration = Duration::from_hours(24);
+/// How often an error that comes, goes or changes is shown while the rest stays as it is, unless the interval is shorter.
+const ERROR_PAUSE: Duration = Duration::from_secs(30);
+
+/// What all PortalExposes want to know, and the results.
+pub(super) struct Board {
+    observation: Observation,
+    interval: Duration,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    relays: HashMap<Authority, Relay>,
+    /// The relays of each PortalExpose.
+    users: HashMap<UserId, BTreeSet<Authority>>,
+    accounts: Accounts,
+}
+
+/// A relay that at least one PortalExpose wants to know about.
+#[derive(Default)]
+struct Relay {
+    wishes: BTreeMap<UserId, BTreeMap<String, Wish>>,
+    schedule: Schedule,
+    /// How often it was asked, to give each namespace its turn.
+    looks: usize,
+}
+
+/// One hostname that a PortalExpose wants to know about, and what is known.
+struct Wish {
+    has_ready_pod: bool,
+    link: Link,
+    /// What is shown of it, and when an error alone was shown last.
+    shown: Link,
+    error_shown: Option<Instant>,
+    /// While the tunnel has a ready pod and lacks its lease.
+    lacking: Episode,
+    /// When it was answered last.
+    answered: Option<Instant>,
+}
+
+/// What to do about a relay now.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// No tunnel has a ready pod, so there is nothing to ask about. A hint comes when one has.
+    Rest,
+    /// The namespaces of its users have as many looks as they may have. A hint comes when it is the relay's turn.
+    Queue,
+    Wait(Duration),
+    Ask(Question),
+}
+
+/// What to ask a relay.
+#[derive(Debug)]
+pub(super) struct Question {
+    /// The namespace on whose account the look is, and the relay's name is looked up. Those of its users with a ready pod take turns: if
+    /// name servers hang for one of them, the others still get their results. Give the account back with [`Board::end`].
+    pub(super) tenant: String,
+    /// The hostnames of tunnels with a ready pod.
+    pub(super) hostnames: BTreeSet<String>,
+    /// Those to ask about if each takes a request of its own: not those that were answered a moment ago. The longest unanswered are
+    /// first.
+    pub(super) due: Vec<String>,
+}
+
+/// What a look at a relay found.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Finding {
+    /// Answers about hostnames; one that is missing was not asked about.
+    Answers(BTreeMap<String, Answer>),
+    /// No usable answer at all.
+    Trouble(Trouble),
+    /// The relay was not asked, since too many other requests are running.
+    Busy,
+}
+
+impl Board {
+    pub(super) fn new(observation: Observation, interval: Duration) -> Self {
+        Self {
+            observation,
+            interval: interval.clamp(SHORTEST, LONGEST),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Replaces what a PortalExpose wants to know. Returns the relays that may be due earlier or are wanted by nobody any more.
+    pub(super) fn set(
+        &self,
+        user: &UserId,
+        leases: Vec<Lease>,
+        date: Timestamp,
+        now: Instant,
+    ) -> BTreeSet<Authority> {
+        let mut state = self.state();
+        let mut wanted: BTreeMap<Authority, BTreeMap<String, Lease>> = BTreeMap::new();
+        for lease in leases {
+            let of_relay = wanted.entry(lease.authority.clone()).or_default();
+            of_relay.insert(lease.hostname.clone(), lease);
+        }
+        let relays: BTreeSet<Authority> = wanted.keys().cloned().collect();
+        let before = if relays.is_empty() {
+            state.users.remove(user)
+        } else {
+            state.users.insert(user.clone(), relays)
+        };
+        let mut changed = BTreeSet::new();
+        for authority in before.unwrap_or_default() {
+            if !wanted.contains_key(&authority) && state.leave(&authority, user) {
+                changed.insert(authority);
+            }
+        }
+        for (authority, leases) in wanted {
+            let relay = state.relays.entry(authority.clone()).or_default();
+            let wishes = relay.wishes.entry(user.clone()).or_default();
+            wishes.retain(|hostname, _| leases.contains_key(hostname));
+            for (hostname, lease) in leases {
+                let old = wishes.remove(&hostname);
+                let (wish, is_news) = self.wish(old, lease, date, now);
+                wishes.insert(hostname, wish);
+                if is_news {
+                    changed.insert(authority.clone());
+                }
+            }
+        }
+        changed
+    }
+
+    /// Returns what is known of a hostname that a PortalExpose wants to know about.
+    pub(super) fn link(
+        &self,
+        user: &UserId,
+        authority: &Authority,
+        hostname: &str,
+    ) -> Option<Link> {
+        let state = self.state();
+        let wishes = state.relays.get(authority)?.wishes.get(user)?;
+        Some(wishes.get(hostname)?.shown.clone())
+    }
+
+    /// Returns the relays that somebody wants to know about.
+    pub(super) fn wanted(&self) -> Vec<Authority> {
+        self.state().relays.keys().cloned().collect()
+    }
+
+    /// Returns whether somebody wants to know about a relay.
+    pub(super) fn is_wanted(&self, authority: &Authority) -> bool {
+        self.state().relays.contains_key(authority)
+    }
+
+    /// Returns what to do about a relay; none if nobody wants to know about it.
+    pub(super) fn step(&self, authority: &Authority, now: Instant) -> Option<Step> {
+        let mut state = self.state();
+        let State {
+            relays, accounts, ..
+        } = &mut *state;
+        let relay = relays.get_mut(authority)?;
+        let namespaces = relay.namespaces();
+        if namespaces.is_empty() {
+            accounts.leave(authority);
+            return Some(Step::Rest);
+        }
+        let wait = relay.wait(self.interval, now);
+        if !wait.is_zero() {
+            accounts.leave(authority);
+            return Some(Step::Wait(wait));
+        }
+        let Some(tenant) = accounts.begin(authority, &namespaces) else {
+            return Some(Step::Queue);
+        };
+        let question = relay.question(tenant.to_owned(), self.interval, now);
+        relay.looks = relay.looks.wrapping_add(1);
+        Some(Step::Ask(question))
+    }
+
+    /// Ends a look on the account of a namespace.
+    pub(super) fn end(&self, tenant: &str) {
+        self.state().accounts.end(tenant);
+    }
+
+    /// Returns the relays whose turn it is now, though they wait.
+    pub(super) fn called(&self) -> BTreeSet<Authority> {
+        self.state().accounts.called()
+    }
+
+    /// Records what a look at a relay found, and returns the PortalExposes for which a result changed, and how long to wait for the
+    /// next look; none if nobody wants to know about the relay any more. The random number is from 0 to 1.
+    pub(super) fn record(
+        &self,
+        authority: &Authority,
+        finding: &Finding,
+        random: f64,
+        (date, now): (Timestamp, Instant),
+    ) -> Option<(Vec<UserId>, Duration)> {
+        let mut state = self.state();
+        let relay = state.relays.get_mut(authority)?;
+        relay.schedule.looked(finding.look(), random, now);
+        let mut changed = Vec::new();
+        for (user, wishes) in &mut relay.wishes {
+            let mut is_changed = false;
+            for (hostname, wish) in wishes.iter_mut() {
+                wish.learn(hostname, finding, date, now);
+                is_changed |= wish.show(ERROR_PAUSE.min(self.interval), now);
+            }
+            if is_changed {
+                changed.push(user.clone());
+            }
+        }
+        Some((changed, relay.wait(self.interval, now)))
+    }
+
+    /// Returns the wish for a lease, and whether the relay may be due earlier because of it.
+    fn wish(&self, old: Option<Wish>, lease: Lease, date: Timestamp, now: Instant) -> (Wish, bool) {
+        let is_news = old
+            .as_ref()
+            .is_none_or(|old| old.has_ready_pod != lease.has_ready_pod);
+        let mut wish = old.unwrap_or_else(|| Wish {
+            has_ready_pod: false,
+            link: lease.last_known.unwrap_or_default(),
+            shown: Link::default(),
+            error_shown: None,
+            lacking: Episode::default(),
+            answered: None,
+        });
+        wish.has_ready_pod = lease.has_ready_pod;
+        let link = std::mem::take(&mut wish.link);
+        wish.link = match (lease.has_ready_pod, self.observation) {
+            (false, _) => Link::without_pod(),
+            (true, Observation::Assume) => link.connected(date),
+            (true, Observation::Poll) => link.with_pod(),
+        };
+        if !wish.has_ready_pod {
+            wish.lacking.end(now);
+        } else if is_news && !wish.link.is_connected() {
+            wish.lacking.start(now);
+        }
+        if is_news {
+            wish.shown = wish.link.clone();
+        }
+        (wish, is_news)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+impl State {
+    /// Removes a PortalExpose from a relay. Returns whether nobody else wants to know about the relay, which is then forgotten.
+    fn leave(&mut self, authority: &Authority, user: &UserId) -> bool {
+        let Entry::Occupied(mut relay) = self.relays.entry(authority.clone()) else {
+            return false;
+        };
+        relay.get_mut().wishes.remove(user);
+        let is_last = relay.get().wishes.is_empty();
+        if is_last {
+            relay.remove();
+            self.accounts.leave(authority);
+        }
+        is_last
+    }
+}
+
+impl Relay {
+    /// How long until it is due.
+    fn wait(&self, interval: Duration, now: Instant) -> Duration {
+        let soon = self.all().any(|(_, wish)| wish.lacking.is_urgent(now));
+        let due = self.schedule.due(interval, soon, now);
+        due.saturating_duration_since(now)
+    }
+
+    /// The namespaces of the tunnels with a ready pod, beginning with the one whose turn it is.
+    fn namespaces(&self) -> Vec<&str> {
+        let users = self.wishes.iter();
+        let ready = users.filter(|(_, wishes)| wishes.values().any(|wish| wish.has_ready_pod));
+        let mut namespaces: Vec<&str> = ready.map(|(user, _)| user.namespace.as_str()).collect();
+        // The users are sorted by namespace.
+        namespaces.dedup();
+        let turn = self.looks.checked_rem(namespaces.len()).unwrap_or_default();
+        namespaces.rotate_left(turn);
+        namespaces
+    }
+
+    fn question(&self, tenant: String, interval: Duration, now: Instant) -> Question {
+        // The pause is an interval less a tenth at least.
+        let old = interval.mul_f64(0.8);
+        let mut due: Vec<(Option<Instant>, &str)> = self
+            .all()
+            .filter(|(_, wish)| wish.has_ready_pod)
+            .filter(|(_, wish)| {
+                let age = wish.answered.map(|at| now.saturating_duration_since(at));
+                wish.lacking.is_urgent(now) || age.is_none_or(|age| age >= old)
+            })
+            .map(|(hostname, wish)| (wish.answered, hostname))
+            .collect();
+        due.sort_unstable();
+        let mut seen = BTreeSet::new();
+        due.retain(|(_, hostname)| seen.insert(*hostname));
+        let ready = self.all().filter(|(_, wish)| wish.has_ready_pod);
+        Question {
+            tenant,
+            hostnames: ready.map(|(hostname, _)| hostname.to_owned()).collect(),
+            due: due
+                .into_iter()
+                .map(|(_, hostname)| hostname.to_owned())
+                .collect(),
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = (&str, &Wish)> {
+        let wishes = self.wishes.values().flatten();
+        wishes.map(|(hostname, wish)| (hostname.as_str(), wish))
+    }
+}
+
+impl Wish {
+    /// Records what a look found about this hostname.
+    fn learn(&mut self, hostname: &str, finding: &Finding, date: Timestamp, now: Instant) {
+        let answer = match finding {
+            _ if !self.has_ready_pod => return,
+            Finding::Busy => return,
+            Finding::Answers(answers) => match answers.get(hostname) {
+                Some(answer) => answer.clone(),
+                None => return,
+            },
+            Finding::Trouble(trouble) => Answer::Unusable(trouble.clone()),
+        };
+        // While a relay is away, its own pauses count. When it is back, it is asked about all hostnames, and an episode starts afresh.
+        let is_away = matches!(finding, Finding::Trouble(_));
+        self.answered = (!is_away).then_some(now);
+        if is_away || answer == Answer::Ready {
+            self.lacking.end(now);
+        } else {
+            self.lacking.start(now);
+        }
+        self.link = std::mem::take(&mut self.link).after(&answer, date);
+    }
+
+    /// Shows what is known. Returns whether the status looks different now. A look that comes too early to show an error alone leaves it
+    /// to a later one.
+    fn show(&mut self, pause: Duration, now: Instant) -> bool {
+        if self.link.looks_like(&self.shown) {
+            return false;
+        }
+        if self.link.differs_in_error(&self.shown) {
+            let age = self.error_shown.map(|at| now.saturating_duration_since(at));
+            if age.is_some_and(|age| age < pause) {
+                return false;
+            }
+            self.error_shown = Some(now);
+        }
+        self.shown = self.link.clone();
+        true
+    }
+}
+
+impl Finding {
+    /// How the look ended.
+    pub(super) fn look(&self) -> Look {
+        match self {
+            Self::Answers(_) => Look::Usable,
+            Self::Trouble(_) => Look::Unusable,
+            Self::Busy => Look::Busy,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,278 @@
+//! All that a plan for a PortalExpose may depend on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Service;
+use kube::core::ObjectMeta;
+use podloom_api::names::portal;
+use podloom_api::{AppliedTunnel, PortalExposeObject, PortalExposeStatus, TunnelClassObject};
+use podloom_engine::readable::Readable;
+use serde::Serialize;
+
+use super::authority::Authority;
+use super::deployment::{self, Owner};
+use super::relays::{Link, Observation};
+use super::render::Finished;
+use super::settings::TunnelSettings;
+
+/// What the operator was started with.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) tunnel: TunnelSettings,
+    pub(crate) chain_policy: ChainPolicy,
+    /// How long pods may be ready before all relays have to be connected.
+    pub(crate) relay_grace: Duration,
+    pub(crate) observation: Observation,
+}
+
+/// What happens to running tunnels when the plugin chain changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ChainPolicy {
+    /// They go through the new chain at once; a few at a time replace their pods.
+    #[default]
+    Roll,
+    /// Each goes through the new chain with its next other change.
+    Defer,
+}
+
+/// A PortalExpose, and what there is around it.
+pub(crate) struct World {
+    pub(crate) expose: Arc<PortalExposeObject>,
+    /// All TunnelClasses.
+    pub(crate) classes: Vec<Arc<Readable<TunnelClassObject>>>,
+    /// The Service that it names; none if it does not exist.
+    pub(crate) service: Option<Arc<Service>>,
+    /// An older PortalExpose with one of its hostnames.
+    pub(crate) conflict: Option<Conflict>,
+    pub(crate) identity: SeenIdentity,
+    pub(crate) deployment: SeenDeployment,
+    /// What is known of each relay, in the order of the spec; none if its relays cannot be used.
+    pub(crate) links: Vec<Option<Link>>,
+    /// The digest of the plugin chain; none before one is loaded.
+    pub(crate) chain: Option<String>,
+    /// The resource version of its namespace; none if namespaces may not be read.
+    pub(crate) namespace_version: Option<String>,
+    /// Whether its namespace is being deleted, so that nothing can be created in it.
+    pub(crate) namespace_ends: bool,
+    /// What was tried before this pass and failed.
+    pub(crate) refused: Option<Refusal>,
+    /// What was tried before this pass, and waits until fewer Deployments roll.
+    pub(crate) queued: Option<Try>,
+    /// Since when the Deployment replaces its pods because of our last write; none if it does not.
+    pub(crate) rolls_since: Option<Timestamp>,
+    /// When the Deployment may be restored again, if it was before.
+    pub(crate) next_repair: Option<Timestamp>,
+    /// The Deployment as this process wrote it last. The status may not say it yet.
+    pub(crate) written: Option<AppliedTunnel>,
+    pub(crate) learned: Learned,
+}
+
+/// An older PortalExpose with the same hostname.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Conflict {
+    /// The relay that both use.
+    pub(crate) authority: Authority,
+    /// Its name, if it is in the same namespace: names in other namespaces are nobody else's business.
+    pub(crate) name: Option<String>,
+}
+
+/// The Secret with the identity.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum SeenIdentity {
+    /// No cache shows one, and nobody asked the API server.
+    Unseen,
+    /// There is none.
+    Absent,
+    /// The Secret of its name belongs to somebody else.
+    NotOurs,
+    Ours(OurIdentity),
+}
+
+/// Our Secret with the identity.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct OurIdentity {
+    pub(crate) metadata: Arc<ObjectMeta>,
+    /// None if it was not read.
+    pub(crate) content: Option<Content>,
+}
+
+/// What is in the Secret, without its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    Valid {
+        /// The hash of the value.
+        checksum: String,
+        /// The application that the identity is complete for; none if it lacks something.
+        app: Option<String>,
+    },
+    /// It is no identity, for this reason.
+    Invalid(String),
+}
+
+/// The Deployment of the tunnel's name.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum SeenDeployment {
+    /// No cache shows one, and nobody asked the API server. It may exist without our labels.
+    Unseen,
+    /// There is none.
+    Absent,
+    Found(Arc<Deployment>),
+}
+
+/// What was tried: if it changes, the next try is at once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) enum Try {
+    /// To write the Secret, for this generation of the spec.
+    Identity { generation: Option<i64> },
+    /// To write the Deployment.
+    Tunnel {
+        /// The hash of what was rendered.
+        #[serde(skip)]
+        input: String,
+        /// The digest of the chain.
+        chain: Option<String>,
+        /// The resource version of the namespace, whose labels plugins can read.
+        #[serde(skip)]
+        namespace: Option<String>,
+    },
+}
+
+/// Something that was tried and failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) tried: Try,
+    pub(crate) problem: Problem,
+    /// When to try it again.
+    pub(crate) next: Timestamp,
+}
+
+/// Why something failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Problem {
+    /// A plugin denied the pod.
+    Denied(String),
+    /// A plugin failed, or there is no chain.
+    Failed(String),
+    /// What the chain made is no tunnel.
+    ResultInvalid(String),
+    /// The API server rejected the Deployment.
+    Deployment(String),
+    /// The API server rejected the Secret.
+    Identity(String),
+}
+
+/// What the actions of this pass came to.
+#[derive(Default)]
+pub(crate) struct Learned {
+    /// Why the API server rejected our finalizer.
+    pub(crate) metadata_rejected: Option<String>,
+    /// What this pass tried, and failed to do.
+    pub(crate) refused: Option<Refusal>,
+    /// The Secret was written.
+    pub(crate) is_identity_written: bool,
+    /// The managed fields of another operator were taken over, or there are none.
+    pub(crate) is_adopted: bool,
+    /// What came out of the chain.
+    pub(crate) finished: Option<Rendered>,
+    /// Whether the Deployment may roll for a new chain.
+    pub(crate) turn: Option<Turn>,
+    /// The Deployment as this pass wrote it.
+    pub(crate) applied: Option<AppliedTunnel>,
+    /// The Deployment was asked to go.
+    pub(crate) is_deployment_deleted: bool,
+}
+
+/// A Deployment that came out of the chain. It may have secrets that plugins wrote.
+#[derive(Clone)]
+pub(crate) struct Rendered {
+    /// The hash of what went in.
+    pub(crate) input: String,
+    pub(crate) finished: Finished,
+    /// What plugins say about it.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Whether a Deployment may roll for a new chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// It may.
+    Now,
+    /// Too many others roll.
+    Later,
+}
+
+impl World {
+    pub(crate) fn name(&self) -> &str {
+        self.expose.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn uid(&self) -> Option<&str> {
+        self.expose.metadata.uid.as_deref()
+    }
+
+    pub(crate) fn status(&self) -> Option<&PortalExposeStatus> {
+        self.expose.status.as_ref()
+    }
+
+    pub(crate) fn is_deleted(&self) -> bool {
+        self.expose.metadata.deletion_timestamp.is_some()
+    }
+
+    pub(crate) fn has_finalizer(&self) -> bool {
+        has_finalizer(&self.expose.metadata)
+    }
+
+    /// The Deployment, if it is this PortalExpose's.
+    pub(crate) fn own_deployment(&self) -> Option<&Deployment> {
+        match &self.deployment {
+            SeenDeployment::Found(found) if self.owner_of(found) == Owner::Ours => Some(found),
+            _ => None,
+        }
+    }
+
+    /// Whether the Deployment of the tunnel's name is somebody else's.
+    pub(crate) fn is_deployment_anothers(&self) -> bool {
+        match &self.deployment {
+            SeenDeployment::Found(found) => self.owner_of(found) == Owner::Another,
+            _ => false,
+        }
+    }
+
+    fn owner_of(&self, deployment: &Deployment) -> Owner {
+        deployment::owner(&deployment.metadata, &self.expose.metadata)
+    }
+
+    /// The Deployment as it was last written.
+    pub(crate) fn applied(&self) -> Option<&AppliedTunnel> {
+        let published = self.status().and_then(|status| status.applied.as_ref());
+        let written = self.learned.applied.as_ref().or(self.written.as_ref());
+        written.or(published)
+    }
+
+    /// What failed the last time that this was tried.
+    pub(crate) fn refusal_of(&self, tried: &Try) -> Option<&Refusal> {
+        let refused = self.learned.refused.as_ref().or(self.refused.as_ref());
+        refused.filter(|refused| refused.tried == *tried)
+    }
+}
+
+/// Whether a PortalExpose has our finalizer: until it goes, its Deployment may exist.
+pub(crate) fn has_finalizer(expose: &ObjectMeta) -> bool {
+    let mut finalizers = expose.finalizers.iter().flatten();
+    finalizers.any(|name| name == portal::FINALIZER)
+}
+
+impl Problem {
+    pub(crate) fn message(&self) -> &str {
+        match self {
+            Self::Denied(message)
+            | Self::Failed(message)
+            | Self::ResultInvalid(message)
+            | Self::Deployment(message)
+            | Self::Identity(message) => message,
+        }
+    }
+}
