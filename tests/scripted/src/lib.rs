@@ -164,3 +164,21 @@ pub fn failure(code: u16) -> Value {
     };
     status(code, reason, "it fails")
 }
+
+/// Returns what is different in `after`, as a merge-patch (RFC 7396) of `before`: what a snapshot shows of an object, so that it says
+/// what happened and nothing else. Lists are shown whole. Nothing is `null`.
+pub fn difference(before: &Value, after: &Value) -> Value {
+    let (Value::Object(old), Value::Object(new)) = (before, after) else {
+        return after.clone();
+    };
+    let gone = old.keys().filter(|key| !new.contains_key(*key));
+    let gone = gone.map(|key| (key.clone(), Value::Null));
+    let changed = new
+        .iter()
+        .filter(|(key, value)| old.get(*key) != Some(value));
+    let changed = changed.map(|(key, value)| {
+        let before = old.get(key).unwrap_or(&Value::Null);
+        (key.clone(), difference(before, value))
+    });
+    Value::Object(gone.chain(changed).collect())
+}
