@@ -27,7 +27,6 @@ pub mod pass;
 mod permits;
 pub mod plain;
 pub mod plan;
-mod queue;
 pub mod read;
 pub mod readable;
 pub mod readiness;
@@ -36,16 +35,18 @@ pub mod scope;
 pub mod sent;
 pub mod shown;
 pub mod testing;
-mod traces;
-mod unreadable;
 pub mod wakes;
 pub mod watch;
-mod watch_age;
 pub mod wiring;
 pub mod workload;
 pub mod write;
 
-pub use traces::TRACES;
+/// The target of spans and events that are steps of traces.
+///
+/// A step is a span at the lowest level, whose fields are names, times and words of closed sets: never a value of an object, and never
+/// the text of an error. The outermost one has the field `trace`, with the UID of what it is about, and a step that failed has the
+/// field `error`. A step whose length is known only when it is over is an event, with `step` and `seconds`.
+pub const TRACES: &str = "podloom::traces";
 
 #[cfg(test)]
 mod tests;

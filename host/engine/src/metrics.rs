@@ -16,9 +16,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use super::queue::Queue;
+use super::drive::Queue;
 use super::readable::Readable;
-use super::watch_age::WatchAges;
+use super::watch::WatchAges;
 
 /// From a tenth of a millisecond to about half a minute, doubling.
 const RECONCILE_BUCKETS: Histograms = Histograms(0.0001, 2.0, 19);

@@ -4,7 +4,7 @@
 //!
 //! 1. The [`Url`] is parsed once (`url`), so that no two parsers can disagree about its host.
 //! 2. The request waits for a permit (`permits`), then for room to look up the name.
-//! 3. The name is resolved once (`resolve`), each address is checked against the caller's [`Rules`] (`policy`, `range`), and an
+//! 3. The name is resolved once (`resolve`), each address is checked against the caller's [`Rules`] (`policy`), and an
 //!    allowed address is dialled (`connect`). The name is not looked up again, so a DNS answer that changes (DNS rebinding) has no
 //!    effect. If a proxy leads there (`proxy`), the proxy is asked for that address, and never for the name: it would look it up
 //!    itself, and reach what the rules block.
@@ -15,10 +15,22 @@
 //! or kept connections. Everything that a server sends has a limit ([`RequestLimits`]). Each error has a [`RequestErrorKind`] that a
 //! caller can act on. Headers, bodies, paths and queries never appear in errors, logs or `Debug`.
 
-use std::fmt;
+mod connect;
+mod error;
+mod exchange;
+mod permits;
+mod policy;
+mod proxy;
+mod resolve;
+mod tls;
+mod url;
+
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, time};
 
+use connect::{Deadline, Lookup};
+use exchange::{Metered, Wanted};
 use http::header::{
     ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST,
     PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, USER_AGENT,
@@ -26,44 +38,21 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use http_body_util::Full;
 use hyper::body::Bytes;
+use permits::RequestPermits;
+use podloom_metrics::{By, Histograms, metrics};
+use prometheus_client::metrics::histogram::Histogram;
 use tokio::time::{Instant, timeout};
 use tracing::Instrument;
 
-mod cidr;
-mod connect;
-mod error;
-mod exchange;
-mod keyed;
-mod limits;
-mod metered;
-mod metrics;
-mod permits;
-mod policy;
-mod proxy;
-mod range;
-mod resolve;
-mod tls;
-mod url;
-mod words;
-
-pub use cidr::{Cidr, CidrError};
 pub use error::{
     BadResponse, ConcurrencyLimit, Part, RequestError, RequestErrorKind, RequestPhase,
 };
-pub use exchange::Response;
-pub use limits::RequestLimits;
-pub use metrics::OutboundMetrics;
-pub use policy::{BlockedAddress, Policy, Rules, Vetted};
+pub use exchange::{RequestLimits, Response};
+pub use policy::{BlockedAddress, Cidr, CidrError, Policy, Range, Rules, Vetted};
 pub use proxy::{Proxies, Proxy, ProxyError, Unreached};
-pub use range::Range;
 pub use resolve::{Answering, Resolve, SystemResolver};
 pub use tls::{Identity, Pem, PemError, Roots, Tls, TlsError, TlsProblem};
 pub use url::{Origin, Scheme, Url, UrlError};
-
-use connect::{Deadline, Lookup};
-use exchange::Wanted;
-use metered::Metered;
-use permits::RequestPermits;
 
 /// The header `User-Agent`.
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("podloom/", env!("CARGO_PKG_VERSION")));
@@ -205,7 +194,7 @@ impl Client {
             target,
         };
         let stream = connect::dial(&vetted, way, connecting).await?;
-        let stream = Metered::new(stream, metered::wire_limit(limits));
+        let stream = Metered::new(stream, exchange::wire_limit(limits));
         let stream = connect::secure(stream, origin, request.tls, connecting).await?;
         exchange::exchange(stream, message(request), (limits, wanted), total).await
     }
@@ -269,6 +258,40 @@ impl fmt::Debug for Request<'_> {
             .field("headers", &exchange::names(&self.headers))
             .field("body", &format_args!("{} bytes", self.body.len()))
             .finish_non_exhaustive()
+    }
+}
+
+// The duration of requests.
+
+/// From a millisecond to about a minute, doubling.
+const BUCKETS: Histograms = Histograms(0.001, 2.0, 17);
+
+metrics! {
+    /// Metrics of all clients; cheap to clone, registered once.
+    pub struct OutboundMetrics {
+        duration: By<2, Histogram, Histograms> = "external_request_duration" Seconds, "Duration of requests to external systems, failed and cancelled ones included", By::histograms(["system", "operation"], BUCKETS);
+    }
+}
+
+impl OutboundMetrics {
+    /// Starts the timer of a request; it is observed when the timer is dropped.
+    fn time(&self, system: &'static str, operation: &'static str) -> Timer {
+        Timer {
+            histogram: self.duration.of([system, operation]).clone(),
+            begun: time::Instant::now(),
+        }
+    }
+}
+
+/// Observes its own lifetime when it is dropped.
+struct Timer {
+    histogram: Histogram,
+    begun: time::Instant,
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.histogram.observe(self.begun.elapsed().as_secs_f64());
     }
 }
 

@@ -22,17 +22,17 @@ use tracing::{Instrument, Span};
 
 use super::answer::Patched;
 use super::backoff::{Backoff, jittered};
+use super::drive::Queue;
+use super::drive::Reported;
 use super::error::Error;
 use super::events::Notice;
 use super::kind::{Context, Done, Kind, Remains, Source, Unreadable};
 use super::permits::PassPermits;
 use super::plain::plain;
 use super::plan::{Plan, Then};
-use super::queue::Queue;
 use super::read::read_object;
 use super::readable::Readable;
 use super::recent::{Cached, Recent};
-use super::unreadable::Reported;
 use super::write::{MetadataPatch, Target};
 use crate::TRACES;
 

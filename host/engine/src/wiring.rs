@@ -16,14 +16,14 @@ use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
 use super::backoff::Backoff;
+use super::drive::Queue;
+use super::drive::Reported;
 use super::drive::drive;
 use super::kind::{Kind, ResourceScope};
 use super::pass::Passes;
-use super::queue::Queue;
 use super::readable::Readable;
 use super::recent::Recent;
 use super::scope::WatchScope;
-use super::unreadable::Reported;
 use super::watch::{signal_lists, watch_config, watch_into_cache};
 
 /// The events of one watch.

@@ -1,5 +1,7 @@
 //! What becomes of passes that fail, panic or hang, with a kind of the tests' own.
 
+mod queue;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 

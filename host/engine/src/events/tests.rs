@@ -1,3 +1,5 @@
+mod record;
+
 use std::sync::{Arc, Mutex};
 
 use futures::future;

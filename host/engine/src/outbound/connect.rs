@@ -14,13 +14,13 @@ use tokio_rustls::TlsConnector;
 use tower::service_fn;
 
 use super::error::{RequestErrorKind, RequestPhase};
-use super::metered::{Metered, Stream};
+use super::error::{short, words};
+use super::exchange::{Metered, Stream};
 use super::policy::{Policy, Rules, Vetted};
 use super::proxy::{Proxies, Proxy};
 use super::resolve::{Answering, Resolve};
 use super::tls::{Tls, TlsProblem};
 use super::url::{Host, Origin, Scheme, Url};
-use super::words::{short, words};
 
 /// How many addresses of a host are tried at most.
 const TRIED: usize = 8;

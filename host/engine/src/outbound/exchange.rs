@@ -1,10 +1,11 @@
 //! One request and its response over one connection.
 
 use std::error::Error;
-use std::fmt;
 use std::future::poll_fn;
-use std::io;
 use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use std::{fmt, io};
 
 use futures::FutureExt;
 use http::header::{CONTENT_ENCODING, LOCATION, TRANSFER_ENCODING};
@@ -13,13 +14,12 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::connect::Deadline;
+use super::error::words;
 use super::error::{BadResponse, Part, RequestErrorKind, RequestPhase};
-use super::limits::RequestLimits;
-use super::metered::{Metered, SMALLEST_BUFFER, Stream, http_limit};
 use super::url::Host;
-use super::words::words;
 
 /// A response. `Debug` shows neither the values of headers nor the body, since both may hold secrets.
 #[derive(Clone)]
@@ -209,4 +209,105 @@ fn is_tls(error: &io::Error) -> bool {
 /// The names of headers, for `Debug`; that of `HeaderMap` shows the values too.
 pub(super) fn names(headers: &HeaderMap) -> Vec<&str> {
     headers.keys().map(HeaderName::as_str).collect()
+}
+
+// A limit on all bytes that a server sends: chunk framing and informational responses (1xx) can be endless without ever completing
+// the head or adding a byte to the body.
+
+/// The smallest buffer that hyper accepts, in bytes.
+pub(super) const SMALLEST_BUFFER: usize = 8 * 1024;
+/// How many bytes may be received for each byte that a response may have: a chunk of one byte takes six.
+const FRAMING: usize = 8;
+/// How many more bytes TLS may take for handshake, session tickets and padding.
+const TLS: usize = 256 * 1024;
+
+/// How many bytes of HTTP may be received, framing included.
+pub(super) fn http_limit(limits: &RequestLimits) -> usize {
+    let answer = limits.head_bytes.saturating_add(limits.response_bytes);
+    answer.max(SMALLEST_BUFFER).saturating_mul(FRAMING)
+}
+
+/// How many bytes may be received from the connection, TLS included.
+pub(super) fn wire_limit(limits: &RequestLimits) -> usize {
+    http_limit(limits).saturating_add(TLS)
+}
+
+/// A connection, encrypted or not.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+/// A stream whose reads fail once too many bytes were read.
+pub(super) struct Metered<S> {
+    stream: S,
+    left: usize,
+}
+
+impl<S: Stream> Metered<S> {
+    /// Returns the stream with a limit on how many bytes can be read.
+    pub(super) fn new(stream: S, left: usize) -> Self {
+        Self { stream, left }
+    }
+}
+
+impl<S: Stream> AsyncRead for Metered<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        match self.left.checked_sub(buffer.filled().len() - before) {
+            Some(left) => {
+                self.left = left;
+                read
+            }
+            None => Poll::Ready(Err(io::ErrorKind::QuotaExceeded.into())),
+        }
+    }
+}
+
+impl<S: Stream> AsyncWrite for Metered<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+// Timeouts, sizes and concurrency of requests.
+
+/// The limits of a client. What exceeds one of them fails with a [`RequestErrorKind`](super::RequestErrorKind) that names it.
+#[derive(Clone, Debug)]
+pub struct RequestLimits {
+    /// How long a request waits for a permit, and then as long again until its name can be looked up, before
+    /// [`RequestLimits::total_timeout`] starts. With zero it fails at once if there is no room.
+    pub permit_timeout: Duration,
+    /// How long the DNS lookup, the connection and the TLS handshake may take together.
+    pub connect_timeout: Duration,
+    /// How long a request may take from its permit to the last byte of the response, connecting included.
+    pub total_timeout: Duration,
+    /// The largest body of a request, in bytes.
+    pub request_bytes: usize,
+    /// The largest head of a response, status line included, in bytes. A response has at most 100 headers in any case, and a limit
+    /// below 8 KiB is only checked once the head has ended.
+    pub head_bytes: usize,
+    /// The largest body of a response, in bytes.
+    pub response_bytes: usize,
+    /// How many requests run at once.
+    pub concurrency: u16,
+    /// How many of them go to one host, that is to one host name or address and port. Several names of one machine count as several
+    /// hosts.
+    pub concurrency_per_host: u16,
 }

@@ -12,7 +12,7 @@ use podloom_turns::lock;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::spawn_blocking;
 
-use super::keyed::KeyedSemaphores;
+use super::permits::KeyedSemaphores;
 use super::proxy::Proxies;
 
 /// How many lookups of a [`SystemResolver`] run at once, those included that nobody waits for any more.

@@ -1,20 +1,30 @@
 //! Which authorities are trusted, and our client certificate.
 
-use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::sync::Arc;
+use std::{fmt, io};
 
-use rustls::client::Resumption;
-use rustls::crypto::ring;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{
+    Resumption, WebPkiServerVerifier, verify_server_cert_signed_by_trust_anchor, verify_server_name,
+};
+use rustls::crypto::{
+    CryptoProvider, WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature,
+};
+use rustls::pki_types::pem::{Error as PemFault, PemObject};
+use rustls::pki_types::{CertificateDer, DnsName, IpAddr, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{
+    AlertDescription, CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore,
+    SignatureScheme,
+};
 use rustls_native_certs::CertificateResult;
+use x509_parser::prelude::{FromDer, X509Certificate, X509Version};
 
-mod listed;
-mod pem;
-mod problem;
-mod unchecked;
-
-pub use pem::{Pem, PemError};
-pub use problem::TlsProblem;
+use super::error::words;
 
 /// The environment variables that name another certificate store.
 const STORE_VARIABLES: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
@@ -86,8 +96,8 @@ impl Tls {
                 .with_custom_certificate_verifier(verifier)
         };
         let builder = match roots {
-            Roots::Unchecked => verified_by(unchecked::verifier(&provider)),
-            Roots::Listed(pem) => verified_by(listed::verifier(pem, &provider)?),
+            Roots::Unchecked => verified_by(unchecked(&provider)),
+            Roots::Listed(pem) => verified_by(listed(pem, &provider)?),
             Roots::Public => builder.with_root_certificates(machine()?),
             Roots::PublicAnd(pem) => builder.with_root_certificates(with(machine()?, pem)?),
             Roots::Only(pem) => builder.with_root_certificates(with(RootCertStore::empty(), pem)?),
@@ -156,6 +166,493 @@ fn public(found: CertificateResult, named: Option<&str>) -> Result<RootCertStore
 impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tls").finish_non_exhaustive()
+    }
+}
+
+// Servers whose own certificate is listed, as `kubectl` accepts them: not every server has an authority.
+
+/// Returns a verifier that trusts the authorities of a file, and accepts its other certificates as those of servers.
+fn listed(
+    pem: &Pem,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn ServerCertVerifier>, TlsError> {
+    let mut store = RootCertStore::empty();
+    pem.add_authorities_to(&mut store)?;
+    let store = Arc::new(store);
+    // Without any authority there is no such verifier.
+    let authorities = WebPkiServerVerifier::builder_with_provider(store, Arc::clone(provider));
+    Ok(Arc::new(Listed {
+        certificates: pem.certificates()?,
+        authorities: authorities.build().ok(),
+        algorithms: provider.signature_verification_algorithms,
+    }))
+}
+
+#[derive(Debug)]
+struct Listed {
+    certificates: Vec<CertificateDer<'static>>,
+    authorities: Option<Arc<WebPkiServerVerifier>>,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl Listed {
+    /// Verifies a certificate that is listed: all but who signed it. An authority's own may be a server's too.
+    fn verify(
+        &self,
+        certificate: &CertificateDer<'_>,
+        name: &ServerName<'_>,
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let parsed = ParsedCertificate::try_from(certificate)?;
+        let nobody = RootCertStore::empty();
+        let algorithms = self.algorithms.all;
+        match verify_server_cert_signed_by_trust_anchor(&parsed, &nobody, &[], now, algorithms) {
+            Ok(()) | Err(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {}
+            // After the dates, rustls looks at this. It has no kind of its own for it.
+            Err(Error::InvalidCertificate(CertificateError::Other(_)))
+                if is_authority(certificate) => {}
+            Err(error) => return Err(error),
+        }
+        verify_server_name(&parsed, name)?;
+        Ok(ServerCertVerified::assertion())
+    }
+}
+
+impl ServerCertVerifier for Listed {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        if self.certificates.iter().any(|listed| listed == certificate) {
+            return self.verify(certificate, name, now);
+        }
+        match &self.authorities {
+            Some(all) => all.verify_server_cert(certificate, intermediates, name, ocsp, now),
+            None => Err(CertificateError::UnknownIssuer.into()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
+
+// Certificates and keys in PEM, with their source, so that errors can name it.
+
+/// The largest text, in bytes; Mozilla's whole list is a quarter of that.
+const TEXT_MAX: usize = 1024 * 1024;
+
+/// Certificates or a key as text. `Debug` shows the name only.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Pem {
+    name: String,
+    text: Vec<u8>,
+}
+
+/// Why PEM cannot be used. The text itself is not repeated, since it may hold a key.
+#[derive(Debug, thiserror::Error)]
+pub enum PemError {
+    /// The file cannot be read.
+    #[error("could not read {name}")]
+    Read {
+        /// Where the text is from.
+        name: String,
+        /// The kernel's error.
+        source: io::Error,
+    },
+    /// It is larger than 1 MiB.
+    #[error("{name} is larger than {TEXT_MAX} bytes, which no file of certificates is")]
+    TooLarge {
+        /// Where the text is from.
+        name: String,
+    },
+    /// It contains no block of the type that was looked for.
+    #[error(
+        "{name} has no {wanted}; it must have a block that begins with -----BEGIN {label}-----"
+    )]
+    Missing {
+        /// Where the text is from.
+        name: String,
+        /// What was looked for.
+        wanted: &'static str,
+        /// The label of such a block.
+        label: &'static str,
+    },
+    /// A block is truncated or invalid.
+    #[error("{wanted} {number} in {name} is broken: {reason}")]
+    Broken {
+        /// Where the text is from.
+        name: String,
+        /// What was looked for.
+        wanted: &'static str,
+        /// Its number in the text, from 1.
+        number: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+const CERTIFICATE: (&str, &str) = ("certificate", "CERTIFICATE");
+const KEY: (&str, &str) = ("private key", "PRIVATE KEY");
+
+impl Pem {
+    /// Reads a file of at most 1 MiB.
+    pub fn read(path: &Path) -> Result<Self, PemError> {
+        let name = path.display().to_string();
+        let mut text = Vec::new();
+        let limit = TEXT_MAX as u64 + 1;
+        let read = open(path).and_then(|file| file.take(limit).read_to_end(&mut text));
+        match read {
+            Ok(_) => Self::new(name, text),
+            Err(source) => Err(PemError::Read { name, source }),
+        }
+    }
+
+    /// Returns the PEM of a text of at most 1 MiB that is not from a file but, say, from a Secret; the name says where it is from.
+    pub fn new(name: String, text: Vec<u8>) -> Result<Self, PemError> {
+        if text.len() > TEXT_MAX {
+            return Err(PemError::TooLarge { name });
+        }
+        Ok(Self { name, text })
+    }
+
+    /// Returns where the text is from.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns all certificates, in their order; at least one.
+    pub fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, PemError> {
+        let certificates = CertificateDer::pem_slice_iter(&self.text)
+            .enumerate()
+            .map(|(index, found)| found.map_err(|error| self.garbled(CERTIFICATE, index, &error)));
+        let certificates: Vec<_> = certificates.collect::<Result<_, _>>()?;
+        if certificates.is_empty() {
+            return Err(self.missing(CERTIFICATE));
+        }
+        Ok(certificates)
+    }
+
+    /// Returns the first private key.
+    pub fn key(&self) -> Result<PrivateKeyDer<'static>, PemError> {
+        PrivateKeyDer::from_pem_slice(&self.text).map_err(|error| match error {
+            PemFault::NoItemsFound => self.missing(KEY),
+            error => self.garbled(KEY, 0, &error),
+        })
+    }
+
+    /// Adds all certificates as authorities. A certificate that is not an authority's is an error, since it would be trusted for every
+    /// name. One that cannot be parsed is an error too: a user put it there for a reason.
+    fn add_to(&self, store: &mut RootCertStore) -> Result<(), PemError> {
+        match self.add_authorities_to(store)? {
+            None => Ok(()),
+            Some(leaf) => Err(self.broken(
+                CERTIFICATE,
+                leaf,
+                "it is not an authority's (its basic constraints do not say CA:TRUE); put the authority that signed it there".to_owned(),
+            )),
+        }
+    }
+
+    /// Adds the certificates of authorities, and returns the index of the first other one. One that cannot be parsed is an error.
+    fn add_authorities_to(&self, store: &mut RootCertStore) -> Result<Option<usize>, PemError> {
+        let mut leaf = None;
+        for (index, certificate) in self.certificates()?.into_iter().enumerate() {
+            let reason = "it is not an X.509 certificate";
+            let broken = |_| self.broken(CERTIFICATE, index, reason.to_owned());
+            if is_authority(&certificate) {
+                store.add(certificate).map_err(broken)?;
+            } else {
+                RootCertStore::empty().add(certificate).map_err(broken)?;
+                leaf = leaf.or(Some(index));
+            }
+        }
+        Ok(leaf)
+    }
+
+    fn missing(&self, (wanted, label): (&'static str, &'static str)) -> PemError {
+        PemError::Missing {
+            name: self.name.clone(),
+            wanted,
+            label,
+        }
+    }
+
+    fn garbled(
+        &self,
+        wanted: (&'static str, &'static str),
+        index: usize,
+        error: &PemFault,
+    ) -> PemError {
+        // The library's texts quote lines, and one could be a key's.
+        let reason = match error {
+            PemFault::MissingSectionEnd { .. } => "its last line, -----END ...-----, is missing",
+            PemFault::IllegalSectionStart { .. } => "its first line does not end with -----",
+            PemFault::Base64Decode(_) => "it is not base64",
+            _ => "it is not PEM",
+        };
+        self.broken(wanted, index, reason.to_owned())
+    }
+
+    fn broken(
+        &self,
+        (wanted, _): (&'static str, &'static str),
+        index: usize,
+        reason: String,
+    ) -> PemError {
+        PemError::Broken {
+            name: self.name.clone(),
+            wanted,
+            number: index + 1,
+            reason,
+        }
+    }
+}
+
+/// Opens a file. Opening a FIFO without a writer would block for ever.
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    let file = options
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::other("it is not a regular file"))
+    }
+}
+
+/// Whether a certificate is an authority's by its basic constraints. Those of version 1, which have none, count as authorities.
+fn is_authority(certificate: &CertificateDer<'_>) -> bool {
+    X509Certificate::from_der(certificate)
+        .is_ok_and(|(_, read)| read.is_ca() || read.version() == X509Version::V1)
+}
+
+impl fmt::Debug for Pem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Pem").field(&self.name).finish()
+    }
+}
+
+// Errors of the TLS handshake, in our own words.
+
+/// How many names of a certificate an error shows, and how long such a name may be, in bytes.
+const NAMES: usize = 3;
+const NAME_LENGTH: usize = 100;
+
+/// Why the TLS handshake failed. Nothing of the request was sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TlsProblem {
+    /// The certificate has expired.
+    #[error("its certificate has expired")]
+    Expired,
+    /// The certificate is not valid yet.
+    #[error("its certificate is not valid yet; check the clocks")]
+    NotYetValid,
+    /// No trusted authority signed the certificate.
+    #[error(
+        "its certificate is signed by no authority that is trusted here; add the authority's certificate to the trusted ones"
+    )]
+    UnknownIssuer,
+    /// The certificate is for other hosts: these names, at most three, and only host names and addresses of at most 100 bytes.
+    #[error("its certificate is not for this host, but for {}", list(.0))]
+    WrongHost(Vec<String>),
+    /// Something else is wrong with the certificate. The text is ours.
+    #[error("its certificate cannot be used: {0}")]
+    Certificate(&'static str),
+    /// The server does not speak TLS.
+    #[error("it does not speak TLS on this port")]
+    NotTls,
+    /// Client and server have no version or algorithm in common.
+    #[error(
+        "it has no TLS version or cipher in common with this client, which needs TLS 1.2 or 1.3"
+    )]
+    Incompatible,
+    /// The server sent an alert. The text is its meaning.
+    #[error("it rejected the TLS handshake: {0}")]
+    Alert(&'static str),
+    /// The server closed the connection.
+    #[error("it closed the connection during the TLS handshake")]
+    Closed,
+    /// Something else. The text is ours or the kernel's.
+    #[error("the TLS handshake failed: {0}")]
+    Other(String),
+}
+
+impl TlsProblem {
+    /// Classifies the error of a handshake. No text of a library is kept, since it may quote what the server sent.
+    pub(super) fn of(error: &io::Error) -> Self {
+        let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+        match inner {
+            Some(error) => Self::of_tls(error),
+            None => match error.kind() {
+                io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => Self::Closed,
+                io::ErrorKind::QuotaExceeded => Self::Other("the server sends too much".to_owned()),
+                _ => Self::Other(words(error)),
+            },
+        }
+    }
+
+    fn of_tls(error: &Error) -> Self {
+        let other = |text: &str| Self::Other(text.to_owned());
+        match error {
+            Error::InvalidCertificate(problem) => Self::of_certificate(problem),
+            Error::InvalidMessage(_) => Self::NotTls,
+            Error::PeerIncompatible(_) => Self::Incompatible,
+            Error::AlertReceived(alert) => Self::Alert(meaning(*alert)),
+            Error::UnsupportedNameType => Self::WrongHost(Vec::new()),
+            Error::NoCertificatesPresented => Self::Certificate("there is none"),
+            Error::DecryptError => other("a record cannot be decrypted"),
+            Error::NoApplicationProtocol => other("it does not speak HTTP/1.1"),
+            Error::PeerSentOversizedRecord => other("a record is too large"),
+            Error::PeerMisbehaved(_)
+            | Error::InappropriateMessage { .. }
+            | Error::InappropriateHandshakeMessage { .. } => {
+                other("the server violates the protocol")
+            }
+            _ => other("an unknown error"),
+        }
+    }
+
+    fn of_certificate(problem: &CertificateError) -> Self {
+        use CertificateError as Is;
+        match problem {
+            Is::Expired | Is::ExpiredContext { .. } => Self::Expired,
+            Is::NotValidYet | Is::NotValidYetContext { .. } => Self::NotYetValid,
+            Is::UnknownIssuer => Self::UnknownIssuer,
+            Is::NotValidForName => Self::WrongHost(Vec::new()),
+            Is::NotValidForNameContext { presented, .. } => {
+                let names = presented.iter().filter_map(|name| plain(name));
+                Self::WrongHost(names.take(NAMES).collect())
+            }
+            problem => Self::Certificate(wrong(problem)),
+        }
+    }
+}
+
+/// What is wrong with a certificate.
+fn wrong(problem: &CertificateError) -> &'static str {
+    use CertificateError as Is;
+    match problem {
+        Is::InvalidPurpose | Is::InvalidPurposeContext { .. } => "it is not for servers",
+        Is::BadEncoding => "it cannot be read",
+        Is::Revoked => "it was revoked",
+        Is::BadSignature => "its signature is invalid",
+        Is::UnhandledCriticalExtension => "it has a critical extension that is not known here",
+        Is::UnsupportedSignatureAlgorithmContext { .. }
+        | Is::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
+            "its signature algorithm is not supported"
+        }
+        _ => "it, or an intermediate certificate, is invalid",
+    }
+}
+
+/// What an alert means.
+fn meaning(alert: AlertDescription) -> &'static str {
+    use AlertDescription as Is;
+    match alert {
+        Is::HandshakeFailure | Is::InsufficientSecurity => "it accepts none of our TLS settings",
+        Is::ProtocolVersion => "it supports none of our TLS versions",
+        Is::CertificateRequired => "it requires a client certificate",
+        Is::BadCertificate | Is::UnsupportedCertificate | Is::CertificateUnknown => {
+            "it does not accept our certificate"
+        }
+        Is::CertificateExpired => "it says that our certificate has expired",
+        Is::CertificateRevoked => "it says that our certificate is revoked",
+        Is::UnknownCA => "it does not trust the authority of our certificate",
+        Is::AccessDenied => "it denies access",
+        Is::UnrecognisedName => "it does not know this host name",
+        Is::NoApplicationProtocol => "it does not speak HTTP/1.1",
+        Is::InternalError => "it has an internal error",
+        _ => "for an unknown reason",
+    }
+}
+
+/// The host name or address in a text of the library, such as `DnsName("a.example")`; none for other names and long ones.
+fn plain(name: &str) -> Option<String> {
+    let (kind, inner) = name.strip_suffix(')')?.split_once('(')?;
+    let name = inner.trim_matches('"');
+    let is_name = match kind {
+        "DnsName" => DnsName::try_from(name.strip_prefix("*.").unwrap_or(name)).is_ok(),
+        "IpAddress" => IpAddr::try_from(name).is_ok(),
+        _ => false,
+    };
+    (is_name && name.len() <= NAME_LENGTH).then(|| name.to_owned())
+}
+
+fn list(names: &[String]) -> String {
+    match names {
+        [] => "no host".to_owned(),
+        names => names.join(", "),
+    }
+}
+
+// No verification of server certificates, for servers where an administrator turned it off.
+
+/// Returns a verifier that accepts every certificate.
+fn unchecked(provider: &CryptoProvider) -> Arc<dyn ServerCertVerifier> {
+    Arc::new(Unchecked(provider.signature_verification_algorithms))
+}
+
+/// Accepts every certificate. It still checks that the server has the certificate's key, which costs nothing.
+#[derive(Debug)]
+struct Unchecked(WebPkiSupportedAlgorithms);
+
+impl ServerCertVerifier for Unchecked {
+    fn verify_server_cert(
+        &self,
+        _certificate: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _ocsp: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signature, &self.0)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.0)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_schemes()
     }
 }
 

@@ -1,3 +1,5 @@
+mod watch_age;
+
 use std::time::Duration;
 
 use futures::channel::mpsc;

@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use http::StatusCode;
 
+use super::super::policy::Range;
 use super::super::policy::{BlockedAddress, Policy};
-use super::super::range::Range;
 use super::super::tls::TlsProblem;
 use super::super::url::Url;
 use super::{BadResponse, ConcurrencyLimit, Part, RequestError, RequestErrorKind, RequestPhase};

@@ -3,7 +3,7 @@ use std::time::Duration;
 use tokio::time::{Instant, advance};
 
 use super::super::error::{ConcurrencyLimit, RequestErrorKind};
-use super::super::limits::RequestLimits;
+use super::super::exchange::RequestLimits;
 use super::super::url::{Origin, Url};
 use super::RequestPermits;
 

@@ -1,9 +1,12 @@
+mod cidr;
+mod range;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use proptest::prelude::*;
 
-use super::super::cidr::Cidr;
-use super::super::range::Range;
+use super::super::policy::Cidr;
+use super::super::policy::Range;
 use super::{Policy, Rules};
 
 fn rules(policy: Policy, allow: &[&str]) -> Rules {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rustls::ServerConfig;
 use tokio::io::AsyncWriteExt;
 
-use super::super::metered::{http_limit, wire_limit};
+use super::super::exchange::{http_limit, wire_limit};
 use super::super::{Part, RequestErrorKind, Response, Url};
 use super::secure::Authority;
 use super::server::{Script, Server, read_request, read_to_end, script};

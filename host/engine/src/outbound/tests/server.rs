@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
-use super::super::metered::Stream;
+use super::super::exchange::Stream;
 
 /// What the server does with a connection.
 pub(super) type Script = Arc<dyn Fn(Box<dyn Stream>) -> BoxFuture<'static, ()> + Send + Sync>;

@@ -1,3 +1,5 @@
+mod problem;
+
 use std::fs;
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, date_time_ymd};

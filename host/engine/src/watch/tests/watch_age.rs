@@ -7,7 +7,7 @@ use podloom_scripted::{client, status};
 use serde_json::json;
 use tokio::time::advance;
 
-use super::WatchAges;
+use super::super::WatchAges;
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_ages_until_the_api_server_answers() {

@@ -2,7 +2,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use proptest::prelude::*;
 
-use super::Cidr;
+use super::super::Cidr;
 
 #[track_caller]
 fn check_error(text: &str, error: &str) {

@@ -3,7 +3,7 @@ use std::io;
 use rustls::pki_types::{ServerName, UnixTime};
 use rustls::{AlertDescription, CertificateError, Error, PeerMisbehaved};
 
-use super::TlsProblem;
+use super::super::TlsProblem;
 
 fn shown(error: impl Into<Error>) -> String {
     let problem = TlsProblem::of(&io::Error::other(error.into()));

@@ -1,7 +1,7 @@
 use kube::core::ObjectMeta;
 use prometheus_client::metrics::gauge::Gauge;
 
-use super::Queue;
+use super::super::Queue;
 
 fn object(name: &str) -> ObjectMeta {
     ObjectMeta {

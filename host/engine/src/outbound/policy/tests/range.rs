@@ -2,7 +2,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use proptest::prelude::*;
 
-use super::Range;
+use super::super::Range;
 
 /// Ranges with addresses that are in them: the first and the last, and what lies just outside of others.
 const TABLE: &str = "
