@@ -17,12 +17,12 @@ use podloom_engine::readable::Answered;
 use podloom_engine::write::{Deletion, MetadataPatch};
 use podloom_mutation::{PodRejection, PodRequest, remarks};
 
-use super::action::{Action, ActionOutcome, Confirmation, PodDeletion};
-use super::confirm::patience;
+use super::judge::patience;
 use super::kind::BrowserKind;
 use super::plan::missing_metadata;
 use super::pod::SeenPod;
 use super::world::World;
+use super::world::{Action, ActionOutcome, Confirmation, PodDeletion};
 
 const CREATE_POD: Attempt = Attempt::new("CreatePod", "create pod");
 const DELETE_POD: Attempt = Attempt::new("DeletePod", "delete pod");

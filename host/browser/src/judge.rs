@@ -6,14 +6,15 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use podloom_api::Phase;
 use podloom_engine::TRACES;
-use podloom_engine::plan::later;
+use podloom_engine::plan::{Plan, later};
 use podloom_mutation::PodRejection;
 
+use super::cause;
 use super::cause::Cause;
-use super::failure;
 use super::pod::SeenPod;
 use super::render::{ConfigRef, ResolveError, render_pod, resolve};
-use super::timeouts::Timeouts;
+use super::world::Timeouts;
+use super::world::{Action, Confirmation, PodDeletion};
 use super::world::{World, instant};
 
 /// For how long at least creating a pod is tried, from when this process first sees the Browser.
@@ -142,10 +143,10 @@ fn wait_or_end(cause: Cause, until: Timestamp, now: Timestamp) -> Verdict {
 
 fn with_pod(world: &World, pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -> Verdict {
     match pod.status.phase {
-        Some(Phase::Running) => failure::of_running(pod).map_or(Verdict::Runs, Verdict::Ended),
+        Some(Phase::Running) => cause::of_running(pod).map_or(Verdict::Runs, Verdict::Ended),
         Some(Phase::Unknown) => Verdict::Runs,
         Some(Phase::Succeeded) => Verdict::Ended(Cause::Completed),
-        Some(Phase::Failed) => Verdict::Ended(failure::of_failed(pod)),
+        Some(Phase::Failed) => Verdict::Ended(cause::of_failed(pod)),
         Some(Phase::Pending) | None => pending(world, pod, timeouts, now),
     }
 }
@@ -153,11 +154,11 @@ fn with_pod(world: &World, pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -
 fn pending(world: &World, pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -> Verdict {
     // Files are often applied together, so the Secret of a container may come a moment after its pod.
     // A pod that was just read past the cache is seen like this for the first time.
-    let grace = failure::lacks_config(pod)
+    let grace = cause::lacks_config(pod)
         .map(|_| world.lacks_config_since.unwrap_or(now))
         .map(|since| later(since, timeouts.container_config_grace))
         .filter(|end| now < *end);
-    if let Some(cause) = failure::of_pending(pod, grace.is_some()) {
+    if let Some(cause) = cause::of_pending(pod, grace.is_some()) {
         return Verdict::Ended(cause);
     }
     let until = due(pod, timeouts, now);
@@ -171,7 +172,7 @@ fn pending(world: &World, pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) ->
     }
     Verdict::Ended(Cause::CreationTimeout {
         timeout: timeouts.pod_creation,
-        missing: failure::waits_for(pod),
+        missing: cause::waits_for(pod),
     })
 }
 
@@ -184,7 +185,7 @@ pub(crate) fn due(pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -> Timesta
 
 /// Deleting a pod is a way to end its session. Evicting or preempting one is not, so then the session fails and shows why.
 fn going(pod: &SeenPod) -> Verdict {
-    let disruption = failure::of_disruption(pod).map(Cause::Disrupted);
+    let disruption = cause::of_disruption(pod).map(Cause::Disrupted);
     disruption.map_or(Verdict::Goes, Verdict::Ended)
 }
 
@@ -202,4 +203,68 @@ fn taken(world: &World, pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -> V
         Some(_) => wait_or_end(cause, last_try(world, timeouts, now), now),
         None => Verdict::Ended(cause),
     }
+}
+
+// What is read from the API server before a plan acts on it.
+//
+// A cache may be out of date. So before a pod is created, before a session ends for a reason that may no longer hold, and before
+// a pod is deleted immediately because it never started, the next step is a read from the API server. The plan that is made from
+// the answer is the same, or a better one.
+
+/// How much longer a late pod gets, a quarter of its timeout at most: kubelets report every ten seconds.
+const LATE: Duration = Duration::from_secs(15);
+
+/// Returns the plan, or the read that has to come before it.
+pub(crate) fn confirmed(world: &World, plan: Plan<Action>) -> Plan<Action> {
+    match &plan.action {
+        // As long as nobody has looked for the pod, it would seem to be lost, or be left behind.
+        Some(_) if world.learned.pod_unknown => Plan::act(Action::Confirm(Confirmation::Pod)),
+        // A cache may still show a session as new that is over.
+        Some(Action::CreatePod(_)) if !world.learned.browser_confirmed => {
+            Plan::act(Action::ReadBrowser)
+        }
+        // By now, a container of the pod may have started. The pod of a failed session was read before the failure was published.
+        Some(Action::DeletePod {
+            how: PodDeletion::Force,
+            ..
+        }) if world.phase() != Some(Phase::Failed) && !world.learned.end_confirmed => {
+            Plan::act(Action::Confirm(Confirmation::Pod))
+        }
+        Some(Action::WriteStatus(write)) if write.end.is_some() => match doubtful(world) {
+            Some(what) => Plan::act(Action::Confirm(what)),
+            None => plan,
+        },
+        _ => plan,
+    }
+}
+
+/// What may have changed by now, unless it was read in this pass.
+fn doubtful(world: &World) -> Option<Confirmation> {
+    if world.learned.end_confirmed {
+        return None;
+    }
+    let is_marked = world.has_finalizer() || world.learned.metadata_rejected.is_none();
+    match world.own_pod() {
+        Some(pod) if pod.is_pending() => Some(Confirmation::Pod),
+        None if world.lacks_pod() && is_marked => Some(Confirmation::Absence),
+        _ => None,
+    }
+}
+
+/// Returns how much longer to wait for a pod that is late, if it is; `known` says for how long that has been known. After an
+/// outage of the API server the pod may be running, and its kubelet may not have reported it yet.
+pub(crate) fn patience(
+    pod: &SeenPod,
+    timeouts: &Timeouts,
+    now: Timestamp,
+    known: impl FnOnce() -> Duration,
+) -> Option<Duration> {
+    let is_late = pod.is_pending()
+        && pod.metadata.deletion_timestamp.is_none()
+        && due(pod, timeouts, now) <= now;
+    if !is_late {
+        return None;
+    }
+    let rest = LATE.min(timeouts.pod_creation / 4).saturating_sub(known());
+    (!rest.is_zero()).then_some(rest)
 }

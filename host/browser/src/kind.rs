@@ -1,30 +1,32 @@
 //! The kind Browser: what the engine needs to run its controller.
 
+#[cfg(test)]
+pub(super) mod tests;
+
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kube::ResourceExt;
 use kube::core::{ApiResource, ObjectMeta};
-use kube::runtime::reflector::Store;
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::{Resource, ResourceExt};
 use podloom_api::{BrowserConfigObject, BrowserObject, SelenosisApi, names};
 use podloom_engine::TRACES;
-use podloom_engine::error::Error;
+use podloom_engine::error::{Attempt, Error};
 use podloom_engine::events::{Notice, appended};
 use podloom_engine::kind::{Context, Done, Kind, Remains, Source, Traits};
 use podloom_engine::namespaces::Namespaces;
 use podloom_engine::plan::Plan;
 use podloom_engine::readable::Readable;
+use podloom_engine::write::Target;
 use podloom_mutation::PodMutator;
 use tracing::Instrument;
 
-use super::action::{Action, ActionOutcome};
-use super::memory::Memory;
-use super::metrics::{BrowserMetrics, CONTROLLER};
-use super::milestone::{self, Milestone};
+use super::memory::{Memory, Unseen};
+use super::metrics::{BrowserMetrics, CONTROLLER, Milestone};
 use super::plan::plan;
 use super::pod::SeenPod;
-use super::timeouts::Timeouts;
-use super::world::World;
+use super::world::{Action, ActionOutcome, Learned, Timeouts, World};
+use super::{cause, metrics};
 
 /// How many versions a plan may search without a thread of its own: it takes a millisecond or two.
 const LIGHT: usize = 4096;
@@ -113,7 +115,7 @@ impl Kind for BrowserKind {
             _ => notices,
         };
         if let Some(milestone) = Milestone::of(done.world, done.action, done.outcome) {
-            let age = milestone::age(done.world, done.now);
+            let age = metrics::age(done.world, done.now);
             milestone.log(done.world, age);
             milestone.trace(done.world, age, done.now);
             self.metrics.count(milestone, age);
@@ -258,5 +260,125 @@ fn with_remarks(notices: Vec<Notice>, remarks: &[String]) -> Vec<Notice> {
     notices.into_iter().map(with).collect()
 }
 
-#[cfg(test)]
-pub(super) mod tests;
+// Reads the world around a Browser from caches, and from the API server where a cache cannot show that a pod is gone, or that
+// another's is still there.
+
+const READ_POD: Attempt = Attempt::new("ReadPod", "read pod");
+
+impl BrowserKind {
+    /// Reads the world as far as a plan needs it.
+    pub(super) async fn look_around(
+        &self,
+        ctx: &Context,
+        browser: &BrowserObject,
+        source: Source,
+    ) -> Result<World, Error> {
+        let metadata = &browser.metadata;
+        let namespace = metadata.namespace.as_deref();
+        let configs = self
+            .caches
+            .configs
+            .state_filter(|config| config.meta().namespace.as_deref() == namespace);
+        let mut world = World {
+            api: self.api,
+            configs,
+            pod: None,
+            pod_is_watched: false,
+            first_seen: None,
+            lacks_config_since: None,
+            learned: Learned {
+                browser_confirmed: source == Source::Live,
+                ..Learned::default()
+            },
+            browser: Arc::new(browser.clone()),
+        };
+        if world.has_finalizer() {
+            world.learned.metadata_rejected = self.memory.labels_were_rejected(metadata);
+        }
+        let cached = self.cached_pod(&world);
+        let is_taken = match cached {
+            Some(pod) if world.owns(&pod) => {
+                self.take_cached(ctx, &mut world, pod);
+                return Ok(world);
+            }
+            // The name was used before: the other's pod may be gone, though the cache still shows it.
+            other => other.is_some(),
+        };
+        let mut is_overdue = false;
+        match self.memory.created_pod(metadata) {
+            Some(Unseen::Fresh(pod)) => world.pod = Some(pod),
+            Some(Unseen::Overdue(pod)) => {
+                is_overdue = true;
+                world.learned.created.clone_from(&pod.metadata.uid);
+            }
+            None => {}
+        }
+        let may_hide = if world.is_deleted() {
+            // Its pod has to go first, even one that no cache ever showed.
+            world.has_finalizer() && !self.memory.saw_pod_go(metadata)
+        } else {
+            // Only a session that is not over is lost with its pod.
+            (is_taken || world.had_pod()) && !world.is_over()
+        };
+        if world.pod.is_none() && (is_overdue || may_hide) {
+            world.pod = self.read_pod(ctx, &world).await?;
+        }
+        if world.lacks_pod() && !world.is_over() {
+            world.first_seen = Some(self.memory.first_seen(metadata, ctx.clock.now()));
+        }
+        if world.pod.is_none() {
+            world.learned.disruption = self.memory.disruption(metadata);
+        }
+        Ok(world)
+    }
+
+    /// Takes the session's own pod from the cache into its world.
+    fn take_cached(&self, ctx: &Context, world: &mut World, pod: Arc<SeenPod>) {
+        let browser = Arc::clone(&world.browser);
+        let metadata = &browser.metadata;
+        // Until the status has its UID, nothing else would know of it if it disappeared.
+        match world.pod_uid() {
+            Some(_) => self.memory.pod_is_cached(metadata, &pod),
+            None => self.memory.created(metadata, Arc::clone(&pod)),
+        }
+        world.lacks_config_since =
+            cause::lacks_config(&pod).map(|_| self.memory.lacks_config(metadata, ctx.clock.now()));
+        world.pod_is_watched = true;
+        world.pod = Some(pod);
+    }
+
+    /// Returns the pod of the Browser's name, as the cache has it.
+    pub(super) fn cached_pod(&self, world: &World) -> Option<Arc<SeenPod>> {
+        let namespace = world.browser.metadata.namespace.as_deref();
+        let pod = ObjectRef::new(world.name()).within(namespace.unwrap_or_default());
+        self.caches.pods.get(&pod)
+    }
+
+    /// Reads the pod of the Browser's name from the API server; none if there is none.
+    pub(super) async fn read_pod(
+        &self,
+        ctx: &Context,
+        world: &World,
+    ) -> Result<Option<Arc<SeenPod>>, Error> {
+        let read = self.pod(ctx, world).read::<SeenPod>(READ_POD).await?;
+        Ok(read.map(Arc::new))
+    }
+
+    /// The pod of the Browser's name.
+    pub(super) fn pod<'a>(&'a self, ctx: &'a Context, world: &'a World) -> Target<'a> {
+        Target {
+            resource: &self.resources.pod,
+            ..self.browser(ctx, world)
+        }
+    }
+
+    /// The Browser.
+    pub(super) fn browser<'a>(&'a self, ctx: &'a Context, world: &'a World) -> Target<'a> {
+        Target::of(
+            &ctx.client,
+            &self.resources.browser,
+            &world.browser.metadata,
+            Self::TRAITS.field_manager,
+        )
+    }
+}

@@ -12,8 +12,8 @@ use kube::core::ObjectMeta;
 use podloom_turns::lock;
 use tokio::time::Instant;
 
+use super::cause;
 use super::cause::Disruption;
-use super::failure;
 use super::pod::SeenPod;
 
 /// A pod that the watch has not shown for this long may be gone, or have lost our label: the API server is asked.
@@ -88,7 +88,7 @@ impl Memory {
         self.change(browser, |entry| {
             entry.pod = None;
             entry.first_seen = None;
-            if failure::lacks_config(pod).is_none() {
+            if cause::lacks_config(pod).is_none() {
                 entry.lacks_config = None;
             }
             if !pod.is_pending() {
@@ -120,7 +120,7 @@ impl Memory {
         if let Some(owner) = pod.controller() {
             self.note_uid(owner, |entry| {
                 entry.saw_pod_go = true;
-                entry.disruption = failure::of_disruption(pod);
+                entry.disruption = cause::of_disruption(pod);
             });
         }
     }

@@ -7,7 +7,6 @@
 
 mod accept;
 mod check;
-mod digest;
 #[cfg(test)]
 mod fixtures;
 mod merge;
@@ -15,19 +14,17 @@ mod options;
 mod pod;
 mod resolve;
 mod similar;
-mod size;
 
 pub use accept::{Acceptance, Duplicate, Problem, accept, accept_one};
 pub use merge::{EffectiveConfig, merge};
 pub use options::OptionsError;
-pub use pod::{RenderError, browser_labels, hostname, render_pod};
+pub use pod::{RenderError, browser_labels, hostname, merged_size, render_pod};
 pub use resolve::{ConfigRef, Missing, Pair, ResolveError, Resolved, resolve};
-pub use size::merged_size;
 
 pub(super) use accept::MERGED_MAX;
 pub(super) use check::FOUND_MAX;
-pub(super) use digest::EffectiveDigest;
 pub(super) use options::{UnknownOption, check_options, unknown_options};
+pub(super) use pod::EffectiveDigest;
 pub(super) use resolve::resolve_pair;
 pub(super) use similar::list;
 

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use podloom_api::{BrowserStatus, ContainerStatus, Phase, names};
 use podloom_engine::conditions::{ConditionStatus, NewCondition, conditions};
 
+use super::cause;
 use super::cause::{Cause, condition_reason};
-use super::failure;
 use super::judge::Verdict;
 use super::pod::SeenPod;
 use super::world::World;
@@ -118,7 +118,7 @@ fn ready(world: &World, verdict: &Verdict) -> NewCondition {
     let type_ = names::condition::READY;
     let pod = world.own_pod();
     match verdict {
-        Verdict::Runs => match pod.and_then(failure::unready) {
+        Verdict::Runs => match pod.and_then(cause::unready) {
             Some(unready) => finding(
                 type_,
                 ConditionStatus::Unknown,
@@ -133,7 +133,7 @@ fn ready(world: &World, verdict: &Verdict) -> NewCondition {
             ),
         },
         Verdict::Ended(cause) => caused(type_, cause),
-        _ => match pod.and_then(failure::unschedulable) {
+        _ => match pod.and_then(cause::unschedulable) {
             Some(message) => finding(
                 type_,
                 ConditionStatus::Unknown,
@@ -144,7 +144,7 @@ fn ready(world: &World, verdict: &Verdict) -> NewCondition {
                 type_,
                 ConditionStatus::Unknown,
                 names::reason::POD_PENDING,
-                pod.and_then(failure::lacks_config)
+                pod.and_then(cause::lacks_config)
                     .unwrap_or_else(|| "the pod is not running yet".to_owned()),
             ),
         },
@@ -153,7 +153,7 @@ fn ready(world: &World, verdict: &Verdict) -> NewCondition {
 
 /// The pod's own condition DisruptionTarget, as it is.
 fn disruption_target(pod: &SeenPod) -> Option<NewCondition> {
-    let target = failure::disruption(pod)?;
+    let target = cause::disruption(pod)?;
     let status = match target.status.as_str() {
         "True" => ConditionStatus::True,
         "False" => ConditionStatus::False,

@@ -5,19 +5,17 @@
 //! stored object has too becomes a warning, so that users can still fix one problem of many, remove a finalizer or delete the object.
 
 mod dry;
-mod finding;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use podloom_api::{BrowserConfigObject, BrowserObject, BrowserSpec};
+use podloom_api::{BrowserConfigObject, BrowserObject, BrowserSpec, names};
 
 use super::render::{
     Acceptance, ConfigRef, FOUND_MAX, Pair, Problem, accept_one, check_options, resolve,
     unknown_options,
 };
-
+use crate::render::{Missing, OptionsError, RenderError, ResolveError, UnknownOption, list};
 pub use dry::{Before, DRY_PODS, DryPod, DryPods, Version};
-pub use finding::about;
 pub use podloom_engine::finding::{FieldPath, Finding, Findings, Step, Subject};
 
 /// How many refusals name a field, and how many warnings; the rest is counted.
@@ -64,7 +62,7 @@ fn of_browser(browser: &BrowserObject, configs: Option<&[ConfigRef<'_>]>) -> Fin
         return findings;
     };
     match resolve(configs, &browser.spec) {
-        Err(error) => findings.warnings.push(finding::brief(&error)),
+        Err(error) => findings.warnings.push(brief(&error)),
         Ok(resolved) if is_readable => {
             // Another BrowserConfig may allow it.
             let limits = check_options(&browser.metadata, Some(&resolved));
@@ -80,7 +78,7 @@ fn of_browser(browser: &BrowserObject, configs: Option<&[ConfigRef<'_>]>) -> Fin
 /// What is ignored in the options of a Browser, which may be slips.
 pub fn ignored_options(browser: &BrowserObject) -> Vec<Finding> {
     let unknown = unknown_options(&browser.metadata).into_iter();
-    at_most(WARNINGS, unknown.map(|it| finding::ignored(&it)))
+    at_most(WARNINGS, unknown.map(|it| ignored(&it)))
 }
 
 /// Checks a BrowserConfig, given those of its namespace in any order.
@@ -118,7 +116,7 @@ fn of_config(acceptance: &Acceptance<'_>, stored: &Stored<'_>) -> Findings {
     for Problem { pairs, text } in &acceptance.problems {
         let subject = || Subject::Problem;
         if pairs.is_empty() {
-            let finding = finding::about(&[], text, subject());
+            let finding = about(&[], text, subject());
             match stored {
                 Stored::Unexamined => findings.warnings.push(finding),
                 Stored::Nothing | Stored::Problems(_) => findings.refusals.push(finding),
@@ -127,15 +125,13 @@ fn of_config(acceptance: &Acceptance<'_>, stored: &Stored<'_>) -> Findings {
         }
         let (known, new): (Vec<Pair<'_>>, Vec<Pair<'_>>) =
             pairs.iter().partition(|pair| stored.has(**pair, text));
-        let found = |pairs: &[Pair<'_>]| {
-            (!pairs.is_empty()).then(|| finding::about(pairs, text, subject()))
-        };
+        let found = |pairs: &[Pair<'_>]| (!pairs.is_empty()).then(|| about(pairs, text, subject()));
         findings.refusals.extend(found(&new));
         findings.warnings.extend(found(&known));
     }
     let tolerated = std::mem::take(&mut findings.warnings);
     let duplicates = acceptance.duplicates.iter().map(|duplicate| {
-        finding::about(
+        about(
             &[duplicate.pair],
             &duplicate.to_string(),
             Subject::Duplicate,
@@ -151,8 +147,8 @@ fn of_config(acceptance: &Acceptance<'_>, stored: &Stored<'_>) -> Findings {
 fn at_most(most: usize, mut findings: impl Iterator<Item = Finding>) -> Vec<Finding> {
     let mut kept: Vec<Finding> = findings.by_ref().take(most).collect();
     let subject = kept.last().map(|finding| finding.subject);
-    if let (more @ 1.., Some(subject)) = (findings.count(), subject) {
-        kept.push(finding::more(more, subject));
+    if let (count @ 1.., Some(subject)) = (findings.count(), subject) {
+        kept.push(more(count, subject));
     }
     kept
 }
@@ -204,6 +200,111 @@ fn asking_for(pair: Pair<'_>) -> BrowserSpec {
     BrowserSpec {
         browser_name: pair.browser.to_owned(),
         browser_version: pair.version.to_owned(),
+    }
+}
+
+// What is wrong with a Browser or a BrowserConfig, as findings.
+
+/// A finding about some versions of a BrowserConfig; about the whole if there are none.
+pub fn about(pairs: &[Pair<'_>], text: &str, subject: Subject) -> Finding {
+    let text = match (pairs, subject) {
+        (&[] | &[_], _) | (_, Subject::Duplicate) => text.to_owned(),
+        (several, _) => format!("{}: {text}", list(several)),
+    };
+    Finding {
+        path: path(pairs),
+        text,
+        subject,
+    }
+}
+
+/// A finding that counts those that are not shown.
+fn more(count: usize, subject: Subject) -> Finding {
+    let text = match subject {
+        Subject::Duplicate => format!("and {count} more are served by older BrowserConfigs"),
+        Subject::Options => format!("and {count} more are ignored"),
+        _ => format!("and {count} more problems"),
+    };
+    let path: &[&str] = match subject {
+        Subject::Options => &OPTIONS,
+        _ => &["spec", "browsers"],
+    };
+    Finding {
+        path: FieldPath::of(path.iter().copied()),
+        text,
+        subject,
+    }
+}
+
+/// What is ignored in the options.
+fn ignored(option: &UnknownOption) -> Finding {
+    Finding::at(FieldPath::of(OPTIONS), option, Subject::Options)
+}
+
+/// Why a Browser has no configuration, in one line.
+fn brief(error: &ResolveError) -> Finding {
+    let finding = Finding::from(error);
+    match error {
+        ResolveError::NotFound(missing) => Finding {
+            text: missing.brief(),
+            ..finding
+        },
+        ResolveError::Invalid { .. } => finding,
+    }
+}
+
+/// The field that has the options.
+const OPTIONS: [&str; 3] = ["metadata", "annotations", names::annotation::OPTIONS];
+
+/// The part of the path that all of these versions have in common.
+fn path(pairs: &[Pair<'_>]) -> FieldPath {
+    let Some((first, others)) = pairs.split_first() else {
+        return FieldPath::of(["spec"]);
+    };
+    let mut path = vec!["spec", "browsers"];
+    if others.iter().all(|other| other.browser == first.browser) {
+        path.push(first.browser);
+        if others.is_empty() {
+            path.push(first.version);
+        }
+    }
+    FieldPath::of(path)
+}
+
+impl From<&ResolveError> for Finding {
+    fn from(error: &ResolveError) -> Self {
+        let path: &[&str] = match error {
+            ResolveError::NotFound(Missing::Configs) | ResolveError::Invalid { .. } => &[],
+            ResolveError::NotFound(Missing::Browser { .. }) => &["spec", "browserName"],
+            ResolveError::NotFound(Missing::Version { .. }) => &["spec", "browserVersion"],
+        };
+        Self::at(
+            FieldPath::of(path.iter().copied()),
+            error,
+            Subject::Configuration,
+        )
+    }
+}
+
+impl From<&OptionsError> for Finding {
+    fn from(error: &OptionsError) -> Self {
+        let path: &[&str] = match error {
+            OptionsError::NotCopied { field, .. } => &["metadata", field],
+            OptionsError::Parse { .. }
+            | OptionsError::Type { .. }
+            | OptionsError::Key { .. }
+            | OptionsError::NotAllowed { .. } => &OPTIONS,
+        };
+        Self::at(FieldPath::of(path.iter().copied()), error, Subject::Options)
+    }
+}
+
+impl From<&RenderError> for Finding {
+    fn from(error: &RenderError) -> Self {
+        match error {
+            RenderError::Options(error) => Self::from(error),
+            RenderError::Unnamed => Self::at(FieldPath::default(), error, Subject::Name),
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use super::drive::Queue;
+use super::queue::Queue;
 use super::readable::Readable;
 use super::watch::WatchAges;
 

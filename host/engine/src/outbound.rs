@@ -15,7 +15,6 @@
 //! or kept connections. Everything that a server sends has a limit ([`RequestLimits`]). Each error has a [`RequestErrorKind`] that a
 //! caller can act on. Headers, bodies, paths and queries never appear in errors, logs or `Debug`.
 
-mod connect;
 mod error;
 mod exchange;
 mod permits;
@@ -24,12 +23,13 @@ mod proxy;
 mod resolve;
 mod tls;
 mod url;
+mod words;
 
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, time};
 
-use connect::{Deadline, Lookup};
+use exchange::{Deadline, Lookup};
 use exchange::{Metered, Wanted};
 use http::header::{
     ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST,
@@ -47,7 +47,8 @@ use tracing::Instrument;
 pub use error::{
     BadResponse, ConcurrencyLimit, Part, RequestError, RequestErrorKind, RequestPhase,
 };
-pub use exchange::{RequestLimits, Response};
+pub use exchange::Response;
+pub use permits::RequestLimits;
 pub use policy::{BlockedAddress, Cidr, CidrError, Policy, Range, Rules, Vetted};
 pub use proxy::{Proxies, Proxy, ProxyError, Unreached};
 pub use resolve::{Answering, Resolve, SystemResolver};
@@ -180,22 +181,22 @@ impl Client {
             resolver: &*self.resolver,
             tenant: request.tenant,
         };
-        let begun = connect::begin(lookup, rules, dialled);
+        let begun = exchange::begin(lookup, rules, dialled);
         let begun = timeout(limits.permit_timeout, begun)
             .await
             .map_err(|_| no_lookup(limits))?;
         let _timer = self.metrics.time(system, request.operation);
         let (connecting, total) = deadlines(limits, request.total_timeout);
-        let vetted = connect::addresses(begun, rules, connecting).await?;
-        let way = connect::Way {
+        let vetted = exchange::addresses(begun, rules, connecting).await?;
+        let way = exchange::Way {
             lookup,
             proxies: self.resolver.proxies(),
             scheme: origin.scheme(),
             target,
         };
-        let stream = connect::dial(&vetted, way, connecting).await?;
+        let stream = exchange::dial(&vetted, way, connecting).await?;
         let stream = Metered::new(stream, exchange::wire_limit(limits));
-        let stream = connect::secure(stream, origin, request.tls, connecting).await?;
+        let stream = exchange::secure(stream, origin, request.tls, connecting).await?;
         exchange::exchange(stream, message(request), (limits, wanted), total).await
     }
 }

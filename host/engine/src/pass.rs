@@ -1,12 +1,16 @@
 //! One pass over one object: when it may start, its steps, and how errors are handled.
 
 use std::any::Any;
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::fmt::Debug;
+use std::hash::Hash;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
+use futures::{FutureExt, Stream, StreamExt, future};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource;
@@ -14,22 +18,24 @@ use kube::core::error_boundary::InvalidObject;
 use kube::core::{ApiResource, ObjectMeta};
 use kube::runtime::controller::Action;
 use kube::runtime::reflector::ObjectRef;
+use kube::runtime::{Controller, controller, watcher};
 use podloom_api::names;
-use serde::de::IgnoredAny;
-use tokio::time::timeout;
+use podloom_turns::lock;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
 
 use super::answer::Patched;
 use super::backoff::{Backoff, jittered};
-use super::drive::Queue;
-use super::drive::Reported;
 use super::error::Error;
 use super::events::Notice;
 use super::kind::{Context, Done, Kind, Remains, Source, Unreadable};
 use super::permits::PassPermits;
 use super::plain::plain;
 use super::plan::{Plan, Then};
+use super::queue::Queue;
 use super::read::read_object;
 use super::readable::Readable;
 use super::recent::{Cached, Recent};
@@ -369,6 +375,96 @@ fn message_of(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("no message")
         .to_owned()
+}
+
+// Runs the controller of a kind: kube schedules the objects, and each scheduled object gets a pass.
+
+/// How long running passes may go on after a stop. Their requests could take longer, and until they end no other replica may lead.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Runs a controller until `stop`.
+pub(super) async fn drive<K: Kind>(
+    controller: Controller<Readable<K::Object>>,
+    passes: Passes<K>,
+    stop: CancellationToken,
+) where
+    Readable<K::Object>: DeserializeOwned,
+    <Readable<K::Object> as Resource>::DynamicType: Eq + Hash + Clone + Debug + Unpin,
+{
+    let name = K::TRAITS.controller;
+    let (queue, permits) = (passes.queue.clone(), passes.permits.clone());
+    let caches = passes.caches.clone();
+    let stopped = stop.clone();
+    let at_work = Arc::new((passes, stop));
+    let done = controller.run(
+        |object: Arc<Readable<K::Object>>, at_work| async move {
+            let (passes, stop): &(Passes<K>, CancellationToken) = &at_work;
+            tokio::select! {
+                biased;
+                // First, since the watches end at a stop too, and then empty caches count as filled.
+                () = stop.cancelled() => return Ok(Action::await_change()),
+                () = passes.caches.clone() => {}
+            }
+            Ok::<_, Infallible>(passes.pass(&object).await)
+        },
+        |_, never, _| match *never {},
+        at_work,
+    );
+    tokio::select! {
+        () = drain(name, queue, permits, done) => {}
+        () = stopped.cancelled().then(|()| sleep(STOP_TIMEOUT)) => {
+            tracing::warn!(controller = name, after = ?STOP_TIMEOUT, "passes did not end in time and are cancelled");
+        }
+        // In an empty cluster, no pass polls this future, and readiness would report the caches as not filled for ever.
+        () = caches.then(|()| future::pending()) => {}
+    }
+}
+
+/// Consumes the results of the passes. Errors of watches and passes are logged where they occur.
+async fn drain<K, S>(name: &'static str, queue: Queue, permits: PassPermits, passes: S)
+where
+    K: Resource,
+    K::DynamicType: Debug,
+    S: Stream<Item = Result<(ObjectRef<K>, Action), controller::Error<Infallible, watcher::Error>>>,
+{
+    let mut passes = std::pin::pin!(passes);
+    while let Some(done) = passes.next().await {
+        match done {
+            Ok(_) | Err(controller::Error::QueueError(_)) => {}
+            Err(controller::Error::ObjectNotFound(id)) => {
+                queue.taken(id.namespace.as_deref(), &id.name);
+                permits.passed_by(id.namespace.as_deref().unwrap_or_default());
+                tracing::debug!(controller = name, object = %id, "deleted before its pass");
+            }
+            Err(error) => tracing::warn!(
+                controller = name,
+                error = plain(&error),
+                "controller failed"
+            ),
+        }
+    }
+}
+
+// Which unreadable objects were reported: each list request shows them all again.
+
+/// How many objects are remembered. With more, some are reported again.
+const MOST: usize = 1000;
+
+/// The resourceVersion of each object when it was reported, by UID.
+#[derive(Default)]
+pub(super) struct Reported(Mutex<HashMap<String, String>>);
+
+impl Reported {
+    /// Whether an object was not reported as it is now; from now on it was.
+    pub(super) fn is_new(&self, object: &ObjectMeta) -> bool {
+        let uid = object.uid.clone().unwrap_or_default();
+        let version = object.resource_version.clone().unwrap_or_default();
+        let mut versions = lock(&self.0);
+        if versions.len() >= MOST && !versions.contains_key(&uid) {
+            versions.clear();
+        }
+        versions.insert(uid, version.clone()) != Some(version)
+    }
 }
 
 #[cfg(test)]

@@ -13,14 +13,14 @@ use prometheus_client::registry::Registry;
 use crate::backoff::Backoff;
 use crate::blocking::BlockingThreads;
 use crate::clock::Clock;
-use crate::drive::Queue;
-use crate::drive::Reported;
 use crate::events::{self, Events};
 use crate::kind::{Context, Kind};
 use crate::metrics::EngineMetrics;
 use crate::namespaces::UnreadNamespaces;
 use crate::pass::Passes;
+use crate::pass::Reported;
 use crate::permits::PassPermits;
+use crate::queue::Queue;
 
 /// Returns the passes of a kind without watches, as if all caches were filled.
 pub fn alone<K: Kind>(kind: Arc<K>, resource: &Arc<ApiResource>, ctx: Context) -> Passes<K> {

@@ -16,11 +16,11 @@ use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
 use super::backoff::Backoff;
-use super::drive::Queue;
-use super::drive::Reported;
-use super::drive::drive;
 use super::kind::{Kind, ResourceScope};
 use super::pass::Passes;
+use super::pass::Reported;
+use super::pass::drive;
+use super::queue::Queue;
 use super::readable::Readable;
 use super::recent::Recent;
 use super::scope::WatchScope;

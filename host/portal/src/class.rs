@@ -1,21 +1,27 @@
 //! Which TunnelClass a PortalExpose uses, and what the status of a TunnelClass says.
 
-mod conditions;
-
 use std::fmt;
+use std::sync::Arc;
 
-use kube::core::ObjectMeta;
-use podloom_api::names::portal::{annotation, reason};
-use podloom_api::{TunnelClassObject, TunnelClassSpec, asks_to_be_default};
-
-use super::settings::TunnelSettings;
-use super::version::{ClientVersion, VersionError};
+use jiff::Timestamp;
+use kube::core::{ApiResource, ObjectMeta};
+use kube::runtime::reflector::Store;
+use podloom_api::names::portal;
+use podloom_api::names::portal::{annotation, condition, reason};
+use podloom_api::{TunnelClassObject, TunnelClassSpec, TunnelClassStatus, asks_to_be_default};
+use podloom_engine::conditions::{ConditionStatus, NewCondition, conditions};
+use podloom_engine::error::Error;
 use podloom_engine::finding::FieldPath;
+use podloom_engine::kind::{Context, Kind, Remains, ResourceScope, Traits};
+use podloom_engine::plan::{Plan, Then};
 use podloom_engine::readable::Readable;
 use podloom_engine::shown::shown;
+use podloom_engine::write::Target;
+use serde::Serialize;
 
-pub(crate) use conditions::class_conditions;
-pub(super) use conditions::several_replicas;
+use super::metrics::CLASS_CONTROLLER;
+use super::settings::TunnelSettings;
+use super::settings::{ClientVersion, VersionError};
 
 /// What the schema allows. Classes that were stored under an older one may have more.
 const REPLICAS_MAX: i32 = 100;
@@ -309,6 +315,203 @@ impl fmt::Display for ClassFault {
             _ => self.field(),
         };
         write!(f, "{subject} {}", self.predicate())
+    }
+}
+
+// What the status of a TunnelClass says.
+
+/// Returns what the status of a TunnelClass says, given all of them.
+pub(crate) fn class_conditions<'a, C: Into<Candidate<'a>>>(
+    class: &'a TunnelClassObject,
+    all: impl IntoIterator<Item = C>,
+    settings: &TunnelSettings,
+) -> Vec<NewCondition> {
+    vec![
+        valid(class, settings),
+        default(class, all.into_iter().map(Into::into)),
+        replicas_share_hostname(class),
+    ]
+}
+
+fn valid(class: &TunnelClassObject, settings: &TunnelSettings) -> NewCondition {
+    let type_ = condition::VALID;
+    match of_spec(&class.spec, settings) {
+        // The operator's flags are not in the message: two operators would overwrite each other's.
+        Ok(Client { image, version }) => {
+            let message = match &class.spec.client {
+                Some(_) => format!("tunnels use the client {version} in the image {image}"),
+                None => "tunnels use the operator's default client".to_owned(),
+            };
+            NewCondition::new(type_, ConditionStatus::True, reason::VALID, message)
+        }
+        Err(fault) => {
+            let message = fault.to_string();
+            NewCondition::new(type_, ConditionStatus::False, fault.reason(), message)
+        }
+    }
+}
+
+fn default<'a>(
+    class: &'a TunnelClassObject,
+    all: impl Iterator<Item = Candidate<'a>>,
+) -> NewCondition {
+    let type_ = condition::DEFAULT;
+    let key = annotation::IS_DEFAULT_CLASS;
+    if !asks_to_be_default(&class.metadata) {
+        let mut annotations = class.metadata.annotations.iter().flatten();
+        let message = match annotations.any(|(name, _)| name == key) {
+            true => format!("the annotation {key} counts only with the exact value \"true\""),
+            false => format!("the annotation {key}: \"true\" would make it the default"),
+        };
+        return NewCondition::new(type_, ConditionStatus::False, reason::NOT_DEFAULT, message);
+    }
+    let rivals = rivals(class, all);
+    let first = rivals.first();
+    match first.filter(|name| Some(*name) != class.metadata.name.as_ref()) {
+        None => {
+            let message = "PortalExposes without spec.tunnelClassName use this class";
+            NewCondition::new(
+                type_,
+                ConditionStatus::True,
+                reason::EFFECTIVE_DEFAULT,
+                message,
+            )
+        }
+        Some(older) => {
+            let message = format!(
+                "TunnelClass {older} is the default: it is older, or of the same age and first by name; remove the annotation {key} from \
+                 one of them"
+            );
+            NewCondition::new(
+                type_,
+                ConditionStatus::False,
+                reason::SHADOWED_DEFAULT,
+                message,
+            )
+        }
+    }
+}
+
+fn replicas_share_hostname(class: &TunnelClassObject) -> NewCondition {
+    let type_ = condition::REPLICAS_SHARE_HOSTNAME;
+    match class.spec.replicas {
+        replicas @ 2.. => {
+            let message = several_replicas(replicas);
+            NewCondition::new(
+                type_,
+                ConditionStatus::True,
+                reason::SEVERAL_REPLICAS,
+                message,
+            )
+        }
+        _ => NewCondition::new(
+            type_,
+            ConditionStatus::False,
+            reason::ONE_REPLICA,
+            "each tunnel has one pod",
+        ),
+    }
+}
+
+/// What several pods of one tunnel mean.
+pub(crate) fn several_replicas(replicas: i32) -> String {
+    format!(
+        "each tunnel has {replicas} pods that share one hostname; a relay serves one of them at a time, so this is no high availability"
+    )
+}
+
+// The kind TunnelClass: the status of each says whether it is valid, and whether it is the default.
+
+/// What the controller of TunnelClasses needs besides the [`Context`].
+pub(super) struct ClassKind {
+    pub(super) resource: Arc<ApiResource>,
+    pub(super) classes: Store<Readable<TunnelClassObject>>,
+    pub(super) settings: TunnelSettings,
+}
+
+/// A TunnelClass among all of them.
+pub(super) struct ClassWorld {
+    class: TunnelClassObject,
+    /// All of them, itself among them unless the cache is behind.
+    all: Vec<Arc<Readable<TunnelClassObject>>>,
+}
+
+/// One action for a TunnelClass.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) enum ClassAction {
+    /// Write the status.
+    WriteStatus(Box<TunnelClassStatus>),
+}
+
+impl Kind for ClassKind {
+    type Object = TunnelClassObject;
+    type World = ClassWorld;
+    type Action = ClassAction;
+    /// The TunnelClass as it is now; none if it is gone.
+    type Outcome = Option<Box<TunnelClassObject>>;
+
+    const TRAITS: Traits = Traits {
+        scope: ResourceScope::Cluster,
+        ..Traits::of("TunnelClass", CLASS_CONTROLLER, portal::CLASS_FIELD_MANAGER)
+    };
+
+    async fn observe(
+        &self,
+        _: &Context,
+        class: &TunnelClassObject,
+        _: podloom_engine::kind::Source,
+    ) -> Result<ClassWorld, Error> {
+        Ok(ClassWorld {
+            class: class.clone(),
+            all: self.classes.state(),
+        })
+    }
+
+    fn plan(&self, world: &ClassWorld, now: Timestamp) -> Plan<ClassAction> {
+        let class = &world.class;
+        if class.metadata.deletion_timestamp.is_some() {
+            return Plan::wait(Then::Change);
+        }
+        let all = world.all.iter().map(|class| &**class);
+        let found = class_conditions(class, all, &self.settings);
+        let seen = class.status.as_ref();
+        let before = seen.and_then(|status| status.conditions.as_ref());
+        let generation = class.metadata.generation;
+        let wanted = TunnelClassStatus {
+            observed_generation: generation,
+            conditions: Some(conditions(before, found, generation, now)),
+        };
+        match seen == Some(&wanted) {
+            true => Plan::wait(Then::Change),
+            false => Plan::act(ClassAction::WriteStatus(Box::new(wanted))),
+        }
+    }
+
+    async fn act(
+        &self,
+        ctx: &Context,
+        world: &ClassWorld,
+        action: &ClassAction,
+    ) -> Result<Self::Outcome, Error> {
+        let seen = &world.class.metadata;
+        let field_manager = Self::TRAITS.field_manager;
+        let target = Target::of(&ctx.client, &self.resource, seen, field_manager);
+        let ClassAction::WriteStatus(status) = action;
+        target
+            .write_status(seen, world.class.status.as_ref(), status)
+            .await
+    }
+
+    fn learn(&self, world: &mut ClassWorld, outcome: Self::Outcome) -> Remains {
+        let Some(class) = outcome else {
+            return Remains::Unknown;
+        };
+        world.class = *class;
+        Remains::of(&world.class.metadata)
+    }
+
+    fn metadata(world: &ClassWorld) -> &ObjectMeta {
+        &world.class.metadata
     }
 }
 

@@ -17,7 +17,7 @@ use podloom_api::{IdentityPolicy, PortalExpose, PortalExposeObject};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use super::{digest, naming};
+use super::naming;
 
 /// A secp256k1 key is greater than zero and less than this, the order of the curve.
 const CURVE_ORDER: [u8; 32] = [
@@ -143,7 +143,7 @@ impl Identity {
         fields.insert(NAME.to_owned(), self.name.as_str().into());
         fields.insert(
             PRIVATE_KEY.to_owned(),
-            digest::hex(&self.private_key).into(),
+            naming::hex(&self.private_key).into(),
         );
         fields.insert(TOKEN_SECRET.to_owned(), self.token_secret.as_str().into());
         Value::Object(fields).to_string().into_bytes()
@@ -152,7 +152,7 @@ impl Identity {
 
 /// Returns the hash of an identity in a Secret, which a pod template has, so that a new identity rolls the Deployment.
 pub(crate) fn checksum(bytes: &[u8]) -> String {
-    digest::sha256(bytes)
+    naming::sha256(bytes)
 }
 
 /// Returns a new Secret with the identity of a PortalExpose.

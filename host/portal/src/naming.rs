@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use kube::core::ObjectMeta;
 use podloom_api::names;
 use podloom_api::names::portal::{annotation, label};
-
-use super::digest;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 /// The keys of the labels of what belongs to a PortalExpose.
 const LABELS: [&str; 4] = [
@@ -41,7 +41,7 @@ pub(crate) fn base(name: &str) -> String {
         return name.to_owned();
     }
     let kept: String = name.chars().take(KEPT).collect();
-    let hash: String = digest::sha256(name.as_bytes()).chars().take(HASH).collect();
+    let hash: String = sha256(name.as_bytes()).chars().take(HASH).collect();
     format!("{}-{hash}", kept.trim_end_matches(['-', '.']))
 }
 
@@ -98,6 +98,24 @@ pub(crate) fn prune(metadata: &mut ObjectMeta) {
         finalizers: read.finalizers,
         ..ObjectMeta::default()
     };
+}
+
+// Hashes, as they are written in names and annotations.
+
+/// Returns the SHA-256 of some bytes, in hex.
+pub(super) fn sha256(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// Returns the SHA-256 of a value's canonical JSON: without spaces, and with the fields of objects in order of their names.
+pub(super) fn of_json(value: &Value) -> String {
+    // serde_json's maps are sorted.
+    sha256(value.to_string().as_bytes())
+}
+
+/// Writes bytes in hex.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -3,21 +3,20 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use podloom_api::PortalPhase;
+use podloom_api::names::portal;
 use podloom_api::names::portal::event;
-use podloom_api::names::{self, portal};
+use podloom_api::{PortalPhase, names};
 use podloom_engine::events::{Notice, appended};
 use podloom_engine::plan::{Plan, Then, later};
 use podloom_engine::write::MetadataPatch;
 
-use super::action::{Action, Apply, Why};
-use super::release::plan_deleted;
-use super::status::status;
+use super::conditions::status;
 use super::step::{Step, step};
 use super::verdict::judge;
 use super::view::View;
-use super::world::{Settings, World};
-use super::{naming, notices};
+use super::world::{Action, Apply, Why};
+use super::world::{SeenDeployment, Settings, World};
+use super::{conditions, naming};
 
 /// When to look again at a tunnel that is not ready.
 const SOON: Duration = Duration::from_secs(30);
@@ -43,7 +42,7 @@ pub(crate) fn plan(world: &World, settings: &Settings, now: Timestamp) -> Plan<A
     let view = View::of(world, &verdict, &step, (settings, now));
     let wanted = status(&view, settings.observation, now);
     if Some(&wanted) != world.status() {
-        let notices = notices::of(&view);
+        let notices = conditions::notices(&view);
         return Plan::act(Action::WriteStatus(Box::new(wanted))).with_notices(notices);
     }
     Plan::wait(next(&view, now))
@@ -106,6 +105,42 @@ fn next(view: &View<'_>, now: Timestamp) -> Then {
         Some(end) => then.by(end),
         None => then,
     }
+}
+
+// What to do next about a PortalExpose that is being deleted: its Deployment goes first, then our finalizer.
+//
+// It needs neither class, Service, relay nor chain.
+
+/// When to look again whether the Deployment is gone. Its own event usually comes earlier.
+const GOING: Duration = Duration::from_secs(2);
+
+/// Plans the end of a PortalExpose.
+pub(crate) fn plan_deleted(world: &World, now: Timestamp) -> Plan<Action> {
+    let metadata = &world.expose.metadata;
+    let Some(release) = MetadataPatch::without(metadata, portal::FINALIZER) else {
+        return Plan::wait(Then::Change);
+    };
+    // No cache shows that it is gone: it may lag, and one without our labels is in none.
+    if world.deployment == SeenDeployment::Unseen {
+        return Plan::act(Action::ReadDeployment);
+    }
+    if let Some(deployment) = world.own_deployment() {
+        let is_going = deployment.metadata.deletion_timestamp.is_some();
+        return match &deployment.metadata.uid {
+            // Some webhook may say yes and keep it.
+            Some(uid) if !is_going && !world.learned.is_deployment_deleted => {
+                let uid = uid.clone();
+                Plan::act(Action::DeleteDeployment { uid })
+            }
+            _ => Plan::wait(Then::At(later(now, GOING))),
+        };
+    }
+    let name = naming::deployment_name(world.name());
+    let note = match world.is_deployment_anothers() {
+        true => format!("Deployment {name} belongs to somebody else and stays"),
+        false => format!("Deployment {name} is gone"),
+    };
+    Plan::act(Action::SetMetadata(release)).with_notices([Notice::normal(event::DELETED, note)])
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use kube::core::ObjectMeta;
 use podloom_api::{PortalExposeObject, PortalExposeSpec};
 use podloom_turns::lock;
 
-use super::authority::Authority;
+use super::check::Authority;
 use super::check::TARGETS_MAX;
 use super::world::{Conflict, has_finalizer};
 

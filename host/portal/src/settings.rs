@@ -1,8 +1,8 @@
 //! What the operator's flags say about tunnels.
 
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
-
-use super::version::ClientVersion;
 
 /// What all tunnels have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,3 +25,69 @@ impl Default for TunnelSettings {
         }
     }
 }
+
+// The version of a tunnel client. It decides which flags the client understands.
+
+/// A version `X.Y.Z` of the tunnel client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClientVersion {
+    major: u64,
+    minor: u64,
+    patch: u64,
+}
+
+/// Why a text is not the version of a tunnel client.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a version; write three numbers with dots between them, such as 2.4.3")]
+pub struct VersionError;
+
+impl ClientVersion {
+    /// The oldest version whose flags we know.
+    pub const OLDEST: Self = Self::of(2, 1, 1);
+    /// The first version that serves metrics. Newer ones have the same flags.
+    pub const WITH_METRICS: Self = Self::of(2, 4, 3);
+
+    /// Returns a version.
+    pub const fn of(major: u64, minor: u64, patch: u64) -> Self {
+        Self {
+            major,
+            minor,
+            patch,
+        }
+    }
+}
+
+impl FromStr for ClientVersion {
+    type Err = VersionError;
+
+    fn from_str(text: &str) -> Result<Self, VersionError> {
+        let mut parts = text.split('.').map(number);
+        let mut next = || parts.next().flatten().ok_or(VersionError);
+        let version = Self::of(next()?, next()?, next()?);
+        match parts.next() {
+            None => Ok(version),
+            Some(_) => Err(VersionError),
+        }
+    }
+}
+
+/// A number without sign and leading zeros.
+fn number(text: &str) -> Option<u64> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_padded = text.len() > 1 && text.starts_with('0');
+    text.parse().ok().filter(|_| is_plain && !is_padded)
+}
+
+impl fmt::Display for ClientVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            major,
+            minor,
+            patch,
+        } = self;
+        write!(f, "{major}.{minor}.{patch}")
+    }
+}
+
+#[cfg(test)]
+mod tests;

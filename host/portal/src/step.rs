@@ -6,10 +6,10 @@ use podloom_api::IdentityPolicy;
 use podloom_api::names;
 use podloom_api::names::portal::annotation;
 
-use super::action::{Action, Apply, Why};
 use super::deployment::{annotation_of, has_controller, has_labels};
 use super::render::Tunnel;
 use super::verdict::Verdict;
+use super::world::{Action, Apply, Why};
 use super::world::{
     ChainPolicy, Content, OurIdentity, Refusal, Rendered, SeenDeployment, SeenIdentity, Settings,
     Try, Turn, World,

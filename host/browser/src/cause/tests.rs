@@ -1,3 +1,5 @@
+mod failure;
+
 use std::time::Duration;
 
 use podloom_api::Phase;

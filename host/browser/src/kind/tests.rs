@@ -22,7 +22,7 @@ use crate::config::BrowserConfigKind;
 use crate::memory::Memory;
 use crate::metrics::BrowserMetrics;
 use crate::pod::SeenPod;
-use crate::timeouts::Timeouts;
+use crate::world::Timeouts;
 
 /// A chain without plugins.
 struct Untouched;

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 
 use super::super::world::{Learned, World};
 use super::{Plan, Then, plan};
-use crate::action::{Action, PodDeletion};
 use crate::cause::Disruption;
-use crate::timeouts::Timeouts;
+use crate::world::Timeouts;
+use crate::world::{Action, PodDeletion};
 
 /// The world that cases are about.
 #[derive(Deserialize)]

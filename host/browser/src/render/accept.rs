@@ -6,11 +6,11 @@ use std::fmt;
 use podloom_api::{BrowserConfigSpec, NAME_MAX, names};
 
 use super::check::{FOUND_MAX, Twins, problems};
-use super::digest::ConfigHash;
 use super::merge::merge;
+use super::pod::ConfigHash;
+use super::pod::merged_size;
 use super::resolve::{ConfigRef, Entry, Pair, by_age, entries};
 use super::similar;
-use super::size::merged_size;
 
 /// Whether one BrowserConfig serves all that it defines.
 #[derive(Clone, Debug)]

@@ -1,16 +1,20 @@
 //! The pod of a Browser, from its effective configuration.
 
 use std::collections::BTreeMap;
+use std::io;
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, SecurityContext};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use podloom_api::{
-    BrowserSpec, PodSettings, SelenosisApi, SelenosisKind, SidecarContainer, VersionConfig, names,
+    BrowserConfigSpec, BrowserSpec, PodSettings, SelenosisApi, SelenosisKind, SessionOptions,
+    SidecarContainer, VersionConfig, Versions, names,
 };
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
 
 use super::merge::EffectiveConfig;
 use super::options::{NEVER_COPIED, Options, OptionsError, check_copied};
-use super::resolve::Resolved;
+use super::resolve::{Pair, Resolved};
 
 /// Why no pod can be made though there is a configuration: what the Browser itself asks for is invalid.
 #[derive(Debug, thiserror::Error)]
@@ -216,6 +220,99 @@ fn owner(api: SelenosisApi, name: &str, metadata: &ObjectMeta) -> Option<OwnerRe
         controller: Some(true),
         block_owner_deletion: Some(true),
     })
+}
+
+// The hash of a BrowserConfig's merged configuration.
+
+/// The hash that `status.version` publishes: 16 hex digits over the merged configuration.
+///
+/// It changes when any pod would, and not when a setting only moves from the template into the versions.
+#[derive(Default)]
+pub(super) struct ConfigHash(Sha256);
+
+impl ConfigHash {
+    /// Adds a version as it is after merging.
+    pub(super) fn add(&mut self, pair: Pair<'_>, effective: &EffectiveConfig) {
+        self.0
+            .update(sorted((pair.browser, pair.version, effective)));
+    }
+
+    /// Adds what sessions may ask for, if that is limited.
+    pub(super) fn add_session_options(&mut self, allowed: Option<&SessionOptions>) {
+        if let Some(allowed) = allowed {
+            self.0.update(sorted(allowed));
+        }
+    }
+
+    /// Adds everything as it is written, where merging would take too long.
+    pub(super) fn add_unmerged(&mut self, spec: &BrowserConfigSpec) {
+        self.0.update(sorted(spec));
+    }
+
+    pub(super) fn finish(self) -> String {
+        let digest = self.0.finalize();
+        digest
+            .iter()
+            .take(8)
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
+    }
+}
+
+/// Tells versions apart by what their pods are made from, without their names.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct EffectiveDigest {
+    sha256: [u8; 32],
+    /// How many bytes of JSON the version has once it is merged.
+    pub(crate) bytes: usize,
+}
+
+impl EffectiveDigest {
+    pub(crate) fn of(effective: &EffectiveConfig) -> Self {
+        let text = sorted(effective);
+        Self {
+            sha256: Sha256::digest(&text).into(),
+            bytes: text.len(),
+        }
+    }
+}
+
+/// A value as JSON whose fields are in order of their names.
+fn sorted(value: impl Serialize) -> String {
+    serde_json::json!(value).to_string()
+}
+
+// How large a BrowserConfig is once it is merged.
+
+/// Returns how many bytes a BrowserConfig has once each version is merged over the template.
+///
+/// Accepting it takes time in proportion, and 1 MiB of manifest can become gigabytes.
+pub fn merged_size(spec: &BrowserConfigSpec) -> usize {
+    let versions = spec.browsers.values().map(Versions::len).sum();
+    size(&spec.template)
+        .saturating_mul(versions)
+        .saturating_add(size(&spec.browsers))
+}
+
+/// How many bytes of JSON a value has.
+fn size(value: &impl Serialize) -> usize {
+    let mut bytes = Count(0);
+    // Nothing fails: counting does not, and neither do maps with texts as keys.
+    let _ = serde_json::to_writer(&mut bytes, value);
+    bytes.0
+}
+
+struct Count(usize);
+
+impl io::Write for Count {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ use rustls::{
 use rustls_native_certs::CertificateResult;
 use x509_parser::prelude::{FromDer, X509Certificate, X509Version};
 
-use super::error::words;
+use super::words::words;
 
 /// The environment variables that name another certificate store.
 const STORE_VARIABLES: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];

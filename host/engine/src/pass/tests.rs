@@ -1,5 +1,7 @@
 //! One pass at a time, with a kind of the tests' own and an API server that answers as the test says.
 
+mod drive;
+
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,3 +1,5 @@
+mod authority;
+
 use podloom_api::{PortalExposeSpec, RelayTarget};
 
 use super::{Target, check, examine};

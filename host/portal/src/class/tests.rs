@@ -1,3 +1,5 @@
+mod class_kind;
+
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -10,8 +12,8 @@ use podloom_engine::readable::Readable;
 use serde_json::json;
 
 use super::{Class, choose, class_conditions};
+use crate::settings::ClientVersion;
 use crate::settings::TunnelSettings;
-use crate::version::ClientVersion;
 
 const KEY: &str = "portal.gosuda.org/is-default-class";
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{
     CURVE_ORDER, Identity, IdentityProblem, NoRandomness, checksum, is_key, is_ours, secret,
 };
-use crate::{digest, naming};
+use crate::naming;
 
 const KEY: &str = "00000000000000000000000000000000000000000000000000000000000000aB";
 
@@ -120,7 +120,7 @@ fn what_cannot_be_used_is_refused_without_being_quoted() {
         "identity.json needs a text in the field token_secret",
     );
     let no_key = "private_key in identity.json is no secp256k1 key, which has 64 hex digits";
-    let order = digest::hex(&CURVE_ORDER);
+    let order = naming::hex(&CURVE_ORDER);
     let keys = [
         "hunter2",
         &"0".repeat(64),
@@ -150,7 +150,7 @@ fn debug_shows_no_key_material() {
 
 #[test]
 fn the_checksum_follows_the_bytes() {
-    assert_eq!(checksum(b"x"), digest::sha256(b"x"));
+    assert_eq!(checksum(b"x"), naming::sha256(b"x"));
 }
 
 fn expose(name: &str, policy: IdentityPolicy) -> PortalExposeObject {

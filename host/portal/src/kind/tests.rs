@@ -8,7 +8,7 @@ mod server;
 mod tunnels;
 
 use super::ExposeKind;
-use crate::class_kind::ClassKind;
+use crate::class::ClassKind;
 use podloom_engine::kind::{Kind, ResourceScope};
 
 #[test]

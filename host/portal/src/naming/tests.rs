@@ -1,3 +1,5 @@
+mod digest;
+
 use std::collections::BTreeSet;
 
 use serde_json::json;

@@ -3,7 +3,7 @@ mod simulated;
 
 use self::setting::{Case, settings};
 use self::simulated::pass;
-use super::super::action::Action;
+use super::super::world::Action;
 use super::super::world::{Turn, World};
 use super::{Plan, Then, plan};
 

@@ -1,7 +1,7 @@
 //! Who wants to know what of which relay, and what is known. No I/O; the times are passed in.
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -9,12 +9,10 @@ use jiff::Timestamp;
 use podloom_turns::lock;
 use tokio::time::Instant;
 
-use super::accounts::Accounts;
+use super::answer::Link;
 use super::answer::{Answer, Trouble};
-use super::link::Link;
-use super::schedule::{Episode, Look, Schedule};
 use super::{Lease, Observation, UserId};
-use crate::authority::Authority;
+use crate::check::Authority;
 
 /// The bounds of the interval, so that a loop cannot spin, and times cannot overflow.
 const SHORTEST: Duration = Duration::from_millis(10);
@@ -381,6 +379,217 @@ impl Finding {
             Self::Trouble(_) => Look::Unusable,
             Self::Busy => Look::Busy,
         }
+    }
+}
+
+// On whose account a relay is looked at, and which relays wait. Any user can name relays, so no namespace gets more than its share of
+// the looks: what it names beyond that waits in a line of its own. No I/O.
+
+/// How many looks run at once on the account of one namespace: a quarter of all.
+pub(super) const LOOKS_PER_NAMESPACE: usize = 2;
+
+/// The accounts of all namespaces with a look or a line.
+#[derive(Default)]
+pub(super) struct Accounts(HashMap<String, Account>);
+
+#[derive(Default)]
+struct Account {
+    /// How many looks run.
+    running: usize,
+    /// The relays that wait, the first comer first.
+    line: VecDeque<Authority>,
+}
+
+impl Account {
+    /// Whether it is the relay's turn. Those before it in the line come first.
+    fn has_room(&self, relay: &Authority) -> bool {
+        let ahead = self.line.iter().take_while(|it| *it != relay).count();
+        self.running + ahead < LOOKS_PER_NAMESPACE
+    }
+}
+
+impl Accounts {
+    /// Begins a look on the account of the first of these namespaces that has room, and returns it. If none has, the relay waits in the
+    /// lines of all of them.
+    pub(super) fn begin<'a>(
+        &mut self,
+        relay: &Authority,
+        namespaces: &[&'a str],
+    ) -> Option<&'a str> {
+        let has_room = |namespace: &&'a str| {
+            let account = self.0.get(*namespace);
+            account.is_none_or(|account| account.has_room(relay))
+        };
+        let payer = namespaces.iter().copied().find(has_room);
+        match payer {
+            Some(payer) => {
+                self.leave(relay);
+                self.0.entry(payer.to_owned()).or_default().running += 1;
+            }
+            None => {
+                for namespace in namespaces {
+                    let account = self.0.entry((*namespace).to_owned()).or_default();
+                    if !account.line.contains(relay) {
+                        account.line.push_back(relay.clone());
+                    }
+                }
+            }
+        }
+        payer
+    }
+
+    /// Ends a look on the account of a namespace.
+    pub(super) fn end(&mut self, namespace: &str) {
+        if let Some(account) = self.0.get_mut(namespace) {
+            account.running = account.running.saturating_sub(1);
+        }
+        self.tidy();
+    }
+
+    /// The relay waits no more.
+    pub(super) fn leave(&mut self, relay: &Authority) {
+        for account in self.0.values_mut() {
+            account.line.retain(|it| it != relay);
+        }
+        self.tidy();
+    }
+
+    /// Returns the relays that wait though there is room for them now.
+    pub(super) fn called(&self) -> BTreeSet<Authority> {
+        let firsts = self.0.values().flat_map(|account| {
+            let room = LOOKS_PER_NAMESPACE.saturating_sub(account.running);
+            account.line.iter().take(room)
+        });
+        firsts.cloned().collect()
+    }
+
+    fn tidy(&mut self) {
+        self.0
+            .retain(|_, account| account.running > 0 || !account.line.is_empty());
+    }
+}
+
+// When a relay is to be asked. Pure: every call passes the current time, and the random number where one is needed.
+
+/// The pause while a tunnel that could be connected is not.
+const SOON: Duration = Duration::from_secs(2);
+/// How long a tunnel is waited for so impatiently, all its episodes together.
+const BUDGET: Duration = Duration::from_mins(2);
+/// After so long without impatience the whole budget is there again. A relay that gives and takes a lease all the time costs no more.
+const RENEWAL: Duration = Duration::from_mins(15);
+/// The pause after the first look without a usable answer; it doubles with each further one.
+const BACKOFF_FIRST: Duration = Duration::from_secs(1);
+/// The longest such pause.
+const BACKOFF_LONGEST: Duration = Duration::from_mins(1);
+/// The pause if there was no room for the request.
+const BUSY: Duration = Duration::from_secs(1);
+
+/// How a look at a relay ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// The relay gave a usable answer.
+    Usable,
+    /// It did not.
+    Unusable,
+    /// It was not asked, since too many other requests are running.
+    Busy,
+}
+
+/// When a relay was asked last, and how long to wait after that.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Schedule {
+    last: Option<(Instant, Pause)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Pause {
+    /// The interval times this factor.
+    Interval(f64),
+    /// After so many looks in a row without a usable answer.
+    Backoff(u32),
+    /// After `Busy`, with the looks without a usable answer before it.
+    Busy(u32),
+}
+
+impl Schedule {
+    /// Returns when the relay is due; `soon` says whether a tunnel is waited for.
+    pub(super) fn due(&self, interval: Duration, soon: bool, now: Instant) -> Instant {
+        let Some((last, pause)) = self.last else {
+            return now;
+        };
+        last + match pause {
+            Pause::Interval(_) if soon => SOON.min(interval),
+            Pause::Interval(factor) => interval.mul_f64(factor),
+            Pause::Backoff(failures) => backoff(failures),
+            Pause::Busy(_) => BUSY,
+        }
+    }
+
+    /// Records a look that has just ended. The random number is from 0 to 1.
+    pub(super) fn looked(&mut self, look: Look, random: f64, now: Instant) {
+        let failures = match self.last {
+            Some((_, Pause::Backoff(failures) | Pause::Busy(failures))) => failures,
+            Some((_, Pause::Interval(_))) | None => 0,
+        };
+        let pause = match look {
+            Look::Usable => Pause::Interval(0.9 + 0.2 * random),
+            Look::Unusable => Pause::Backoff(failures.saturating_add(1)),
+            Look::Busy => Pause::Busy(failures),
+        };
+        self.last = Some((now, pause));
+    }
+}
+
+/// The pause after so many looks in a row without a usable answer, which are at least one.
+fn backoff(failures: u32) -> Duration {
+    let doublings = failures.saturating_sub(1);
+    BACKOFF_FIRST
+        .saturating_mul(2_u32.saturating_pow(doublings))
+        .min(BACKOFF_LONGEST)
+}
+
+/// The time in which a tunnel with a ready pod lacks its lease, and what is left of the budget for such times.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Episode {
+    since: Option<Instant>,
+    /// What earlier episodes have spent of the budget, and until when.
+    spent: Duration,
+    until: Option<Instant>,
+}
+
+impl Episode {
+    /// The tunnel lacks its lease; the episode starts now unless it has started.
+    pub(super) fn start(&mut self, now: Instant) {
+        if self.since.is_some() {
+            return;
+        }
+        self.since = Some(now);
+        let pause = self.until.map(|until| now.saturating_duration_since(until));
+        if pause.is_some_and(|pause| pause >= RENEWAL) {
+            self.spent = Duration::ZERO;
+        }
+    }
+
+    /// The tunnel has its lease, or has no pod that could get one, or nobody knows.
+    pub(super) fn end(&mut self, now: Instant) {
+        let Some(since) = self.since.take() else {
+            return;
+        };
+        let urgent = now.saturating_duration_since(since).min(self.left());
+        if !urgent.is_zero() {
+            self.spent += urgent;
+            self.until = Some(since + urgent);
+        }
+    }
+
+    /// Whether the relay is asked about the tunnel soon.
+    pub(super) fn is_urgent(self, now: Instant) -> bool {
+        self.since
+            .is_some_and(|since| now.saturating_duration_since(since) < self.left())
+    }
+
+    fn left(self) -> Duration {
+        BUDGET.saturating_sub(self.spent)
     }
 }
 

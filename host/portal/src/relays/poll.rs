@@ -7,26 +7,29 @@
 //! 3. If `/sdk/domain` shows that this is a relay, a request to the hostname itself, sent to the relay's address, shows whether
 //!    somebody answers. TLS ends in the tunnel, so the relay cannot answer instead.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt, stream};
-use http::header::ACCEPT;
-use http::{HeaderMap, HeaderValue, Method};
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use hyper::body::Bytes;
 use podloom_engine::outbound::{
     Client, Part, Policy, Request, RequestErrorKind, RequestLimits, Resolve, Response, Rules,
     Settings, Tls, Url,
 };
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use tokio::time::{Instant, timeout_at};
 
+use super::RelayMetrics;
 use super::RelaySettings;
 use super::answer::{Answer, Trouble};
 use super::board::{Finding, Question};
-use super::metrics::RelayMetrics;
-use super::reply::{self, Reply};
-use crate::authority::Authority;
+use crate::check::Authority;
 
 /// How many requests run at once.
 pub(super) const REQUESTS: u16 = 8;
@@ -176,7 +179,7 @@ impl Look<'_> {
         let Some(response) = self.get(Operation::State, "/api/state").await? else {
             return Ok(None);
         };
-        known(reply::state(&response, &self.question.hostnames))
+        known(state(&response, &self.question.hostnames))
     }
 
     /// Asks about each hostname; none if the relay does not know this path, or there is no hostname to ask about.
@@ -225,14 +228,14 @@ impl Look<'_> {
         let path = format!("/tunnel/status?hostname={hostname}");
         let response = self.get(Operation::Status, &path).await?;
         let response = response.ok_or_else(too_large)?;
-        known(reply::tunnel(&response, hostname))
+        known(tunnel(&response, hostname))
     }
 
     /// Checks that this is a relay.
     async fn domain(&self) -> Result<(), End> {
         let response = self.get(Operation::Domain, "/sdk/domain").await?;
         let response = response.ok_or_else(too_large)?;
-        known(reply::domain(&response))?.ok_or(End::UnknownPath)
+        known(domain(&response))?.ok_or(End::UnknownPath)
     }
 
     /// Sends a request to a hostname, at the relay's address. Whatever answers is the tunnel.
@@ -336,3 +339,307 @@ fn too_large() -> End {
 fn url(text: &str) -> Result<Url, End> {
     text.parse().map_err(|_| End::Trouble(Trouble::no_host()))
 }
+
+// Reads what relays answer.
+//
+// All paths answer with an envelope, `{"ok": true, "data": ...}`. Relays of gosuda/portal serve their website under unknown paths, with
+// status 200, so only JSON counts. A body is whatever the relay likes, up to the limit of the client: it is read in one pass, which
+// keeps nothing but what was looked for.
+
+/// What a relay answered to a request for one of its paths.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Reply<T> {
+    Known(T),
+    /// The relay has no such path.
+    UnknownPath,
+    Unusable(Trouble),
+}
+
+/// Reads the answer of `/api/state`: which of these hostnames have a lease. The result has each of them.
+pub(super) fn state(
+    response: &Response,
+    hostnames: &BTreeSet<String>,
+) -> Reply<BTreeMap<String, Answer>> {
+    read(response, State(hostnames))
+}
+
+/// Reads the answer of `/tunnel/status` about a hostname.
+pub(super) fn tunnel(response: &Response, hostname: &str) -> Reply<Answer> {
+    match read(response, PhantomData::<Tunnel>) {
+        Reply::Known(tunnel) if tunnel.is_of_another(hostname) => {
+            Reply::Unusable(Trouble::bad_response("it answered for another hostname"))
+        }
+        Reply::Known(tunnel) => Reply::Known(match (tunnel.registered, tunnel.service_alive) {
+            (false, _) => Answer::NoLease,
+            (true, false) => Answer::LeaseNotReady,
+            (true, true) => Answer::Ready,
+        }),
+        Reply::UnknownPath => Reply::UnknownPath,
+        Reply::Unusable(trouble) => Reply::Unusable(trouble),
+    }
+}
+
+/// Reads the answer of `/sdk/domain`: whether this is a relay at all.
+pub(super) fn domain(response: &Response) -> Reply<()> {
+    match read(response, PhantomData::<Domain>) {
+        Reply::Known(Domain {}) => Reply::Known(()),
+        Reply::UnknownPath => Reply::UnknownPath,
+        Reply::Unusable(trouble) => Reply::Unusable(trouble),
+    }
+}
+
+/// Reads an envelope; the seed reads its data.
+fn read<'de, S: DeserializeSeed<'de>>(response: &'de Response, seed: S) -> Reply<S::Value> {
+    let status = response.status;
+    let unusable = |text: String| Reply::Unusable(Trouble::bad_response(text));
+    if status == StatusCode::NOT_FOUND {
+        return Reply::UnknownPath;
+    }
+    if status.is_server_error() {
+        return unusable(format!("it answered {}", status.as_u16()));
+    }
+    if !is_json(&response.headers) {
+        return Reply::UnknownPath;
+    }
+    if !status.is_success() {
+        return unusable(format!("it answered {}", status.as_u16()));
+    }
+    let mut json = serde_json::Deserializer::from_slice(&response.body);
+    let envelope = json.deserialize_map(Envelope(seed));
+    match envelope.and_then(|read| json.end().map(|()| read)) {
+        Ok((true, Some(data))) => Reply::Known(data),
+        Ok(_) => unusable("it answered that the request failed".to_owned()),
+        Err(_) => unusable("its answer is not that of a relay".to_owned()),
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(Ok(text)) = headers.get(CONTENT_TYPE).map(|value| value.to_str()) else {
+        return false;
+    };
+    let media = text.split(';').next().unwrap_or_default().trim();
+    let media = media.to_ascii_lowercase();
+    media == "application/json" || (media.starts_with("application/") && media.ends_with("+json"))
+}
+
+/// Reads an envelope: whether it is ok, and its data.
+struct Envelope<S>(S);
+
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "lowercase")]
+enum EnvelopeKey {
+    Ok,
+    Data,
+    #[serde(other)]
+    Other,
+}
+
+impl<'de, S: DeserializeSeed<'de>> Visitor<'de> for Envelope<S> {
+    type Value = (bool, Option<S::Value>);
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an envelope")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+        let (mut is_ok, mut data, mut seed) = (false, None, Some(self.0));
+        while let Some(key) = map.next_key()? {
+            match key {
+                EnvelopeKey::Ok => is_ok = matches!(map.next_value()?, Scalar::Flag(true)),
+                EnvelopeKey::Data => {
+                    let seed = seed
+                        .take()
+                        .ok_or_else(|| M::Error::duplicate_field("data"))?;
+                    data = Some(map.next_value_seed(seed)?);
+                }
+                EnvelopeKey::Other => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok((is_ok, data))
+    }
+}
+
+/// Reads the data of `/api/state`.
+struct State<'a>(&'a BTreeSet<String>);
+
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "lowercase")]
+enum StateKey {
+    Leases,
+    #[serde(other)]
+    Other,
+}
+
+impl<'de> DeserializeSeed<'de> for State<'_> {
+    type Value = BTreeMap<String, Answer>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for State<'_> {
+    type Value = BTreeMap<String, Answer>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the state of a relay")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+        let mut answers: BTreeMap<String, Answer> = self
+            .0
+            .iter()
+            .map(|hostname| (hostname.clone(), Answer::NoLease))
+            .collect();
+        while let Some(key) = map.next_key()? {
+            match key {
+                StateKey::Leases => map.next_value_seed(Leases(&mut answers))?,
+                StateKey::Other => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(answers)
+    }
+}
+
+/// Reads a list of leases into the answers. A relay without leases leaves the list out, or sends null.
+struct Leases<'a>(&'a mut BTreeMap<String, Answer>);
+
+impl<'de> DeserializeSeed<'de> for Leases<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Leases<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of leases")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<Q: SeqAccess<'de>>(self, mut leases: Q) -> Result<(), Q::Error> {
+        while let Some(lease) = leases.next_element::<LeaseState>()? {
+            let Scalar::Text(hostname) = lease.hostname else {
+                continue;
+            };
+            let Some(answer) = self.0.get_mut(&hostname) else {
+                continue;
+            };
+            // A relay has one lease for a hostname. If it lists several, one that is ready is enough.
+            match lease.ready {
+                Scalar::Positive => *answer = Answer::Ready,
+                _ if *answer == Answer::NoLease => *answer = Answer::LeaseNotReady,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A lease. Older relays write the names of its fields with a capital.
+#[derive(Deserialize)]
+struct LeaseState {
+    #[serde(default, alias = "Hostname")]
+    hostname: Scalar,
+    /// How many connections of the tunnel are ready.
+    #[serde(default, alias = "Ready")]
+    ready: Scalar,
+}
+
+/// The data of `/tunnel/status`.
+#[derive(Deserialize)]
+struct Tunnel {
+    #[serde(default)]
+    hostname: Option<String>,
+    registered: bool,
+    #[serde(default)]
+    service_alive: bool,
+}
+
+impl Tunnel {
+    fn is_of_another(&self, hostname: &str) -> bool {
+        let found = self.hostname.as_deref();
+        found.is_some_and(|found| found != hostname)
+    }
+}
+
+/// The data of `/sdk/domain`.
+#[derive(Deserialize)]
+struct Domain {}
+
+/// A value of any type. Of a list or an object nothing is kept: the leases of others may hold whatever their relay allows.
+#[derive(Default)]
+enum Scalar {
+    Flag(bool),
+    Positive,
+    Text(String),
+    #[default]
+    Other,
+}
+
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ScalarVisitor)
+    }
+}
+
+struct ScalarVisitor;
+
+impl<'de> Visitor<'de> for ScalarVisitor {
+    type Value = Scalar;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_bool<E: Error>(self, flag: bool) -> Result<Scalar, E> {
+        Ok(Scalar::Flag(flag))
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Scalar, E> {
+        Ok(positive(number > 0))
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Scalar, E> {
+        Ok(positive(number > 0))
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Scalar, E> {
+        Ok(positive(number > 0.0))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Scalar, E> {
+        Ok(Scalar::Text(text.to_owned()))
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Scalar, E> {
+        Ok(Scalar::Other)
+    }
+
+    fn visit_seq<Q: SeqAccess<'de>>(self, mut list: Q) -> Result<Scalar, Q::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Scalar::Other)
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Scalar, M::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Scalar::Other)
+    }
+}
+
+fn positive(is_positive: bool) -> Scalar {
+    if is_positive {
+        Scalar::Positive
+    } else {
+        Scalar::Other
+    }
+}
+
+#[cfg(test)]
+mod tests;

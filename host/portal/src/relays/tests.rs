@@ -1,5 +1,6 @@
 //! Relays of the test's own on loopback, with real TLS and HTTP.
 
+mod metrics;
 mod relay;
 mod sharing;
 mod trouble;

@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, advance};
 
+use super::super::RequestLimits;
 use super::super::error::{ConcurrencyLimit, RequestErrorKind};
-use super::super::exchange::RequestLimits;
 use super::super::url::{Origin, Url};
 use super::RequestPermits;
 

@@ -29,15 +29,15 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::server::{Fault, State, next_fault};
-use crate::action::{Action, ActionOutcome};
-use crate::authority::Authority;
+use crate::check::Authority;
+use crate::kind::user;
 use crate::kind::{Caches, ExposeKind, Resources, SecretMeta, Tunnels};
 use crate::memory::Memory;
-use crate::observe::user;
 use crate::relays::{Observation, RelayMetrics, RelaySettings, Relays, UserId};
 use crate::rivals::Rivals;
 use crate::rolls::{Limits, Rolls};
 use crate::settings::TunnelSettings;
+use crate::world::{Action, ActionOutcome};
 use crate::world::{ChainPolicy, Settings};
 
 /// A chain of plugins: it marks each pod with its digest, or rejects it.

@@ -2,8 +2,8 @@ use serde_json::{Value, json};
 
 use super::cluster::Cluster;
 use super::server::{Fault, SECRET, SECRETS};
-use crate::action::{Action, ActionOutcome};
 use crate::world::SeenIdentity;
+use crate::world::{Action, ActionOutcome};
 
 /// The identity that is stored, as text and as JSON.
 fn stored(cluster: &Cluster) -> (String, Value) {

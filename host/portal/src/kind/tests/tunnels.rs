@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::cluster::Cluster;
 use super::server::{DEPLOYMENT, EXPOSE, SECRET, SECRETS};
-use crate::action::{Action, ActionOutcome, Apply, Why};
 use crate::world::Try;
+use crate::world::{Action, ActionOutcome, Apply, Why};
 
 /// The Deployment's controller has made all pods, and they are ready.
 fn all_ready(deployment: &mut Value) {

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::authority::Authority;
+use crate::check::Authority;
 use crate::plan::{Action, plan};
 use crate::relays::{Link, Observation};
 use crate::render::{Finished, Tunnel, finish};

@@ -7,10 +7,10 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::core::ObjectMeta;
 use podloom_api::AppliedTunnel;
 
-use crate::action::{Action, Apply};
 use crate::naming;
 use crate::plan::plan;
 use crate::verdict::judge;
+use crate::world::{Action, Apply};
 use crate::world::{
     Content, Learned, OurIdentity, Rendered, SeenDeployment, SeenIdentity, Settings, Turn, World,
 };

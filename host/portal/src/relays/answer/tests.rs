@@ -1,3 +1,5 @@
+mod link;
+
 use std::time::Duration;
 
 use http::StatusCode;

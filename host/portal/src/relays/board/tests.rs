@@ -1,3 +1,6 @@
+mod accounts;
+mod schedule;
+
 use podloom_api::RelayConnection;
 use podloom_api::RelayConnection::{Connected, Disconnected, Unknown};
 
