@@ -16,13 +16,15 @@ const TOP: &str = "\
 
 Every kind that Podloom serves, with every field of it.
 This page is made from the same types as the CustomResourceDefinitions; change those, not this page.
+`kubectl explain cleaner.spec.targets` shows the same in a terminal, for a kind that the cluster has.
 
-- `[]` in a field's name stands for each element of a list, `{}` for each entry of a map.
-- What is not required may be left out.
+- Each table has a field with its type below it, and what it is. A field in **bold** is required.
+- `[]` stands for each element of a list, `{}` for each entry of a map.
+- Bounds follow the type: `string 1–253` has that many characters, `list ≤64` that many elements, `map ≤64` that many entries, and `integer 1–100` is in that range.
 - Each list and each map of a spec has at most 1024 entries, if nothing else is said.
-- Types of Kubernetes are linked, not repeated: everything in them is as in any pod.
+- Types of Kubernetes are linked: everything in them is as in any pod.
+- Below a table is what else the API server checks: its messages, and the patterns of strings.
 - Browser and BrowserConfig have other groups for `--selenosis-api split`: `browser.selenosis.io` and `browserconfig.selenosis.io`.
-- `kubectl explain cleaner.spec.targets` shows the same in a terminal, for a kind that the cluster has.
 
 ";
 
@@ -81,28 +83,18 @@ fn scope(crd: &CustomResourceDefinition) -> &'static str {
 fn kind(crd: &CustomResourceDefinition, fields: &mut Fields, page: &mut String) {
     let schema = schema(crd);
     let name = &crd.spec.names.kind;
-    let columns = crd.spec.versions[0].additional_printer_columns.iter();
-    let columns = columns.flatten().filter(|column| column.priority.is_none());
-    let columns: Vec<_> = columns.map(|column| column.name.as_str()).collect();
     let place = PLACES.iter().find(|(group, ..)| *group == crd.spec.group);
     let (_, folder, guide) = place.unwrap();
     let definition = format!("{folder}{}", file(crd));
     writeln!(
         page,
-        "\n## {name}\n\n{}\n\n\
-         [deploy/{guide}](../deploy/{guide}) explains it; the definition is [{definition}]({definition}).\n\
-         `kubectl get {}` shows {}.",
-        fields::prose(&schema),
-        crd.spec.names.plural,
-        columns.join(", "),
+        "\n## {name}\n\n[Guide](../deploy/{guide}), [definition]({definition}).",
     )
     .unwrap();
     for part in ["spec", "status"] {
-        let node = &schema["properties"][part];
-        let required = fields::requires(&schema, part);
         writeln!(page, "\n### {name} {part}\n").unwrap();
         fields.begin(name);
-        fields.walk(part, node, required);
+        fields.walk(part, &schema["properties"][part], false);
         if part == "spec" {
             fields.check_of("the whole object", &schema);
         }
@@ -131,11 +123,12 @@ fn the_reference_is_fresh() {
 fn the_reference_has_types_defaults_bounds_patterns_and_rules() {
     let page = page();
     for line in [
-        "| `spec.targets[].reference.kind` | string, **required** |",
-        "| `spec.deletion.maxObjects` | integer, default `100` |",
-        "| `spec.app.service.port` | integer, **required** | Give the port of the Service, 1 to 65535. |",
-        "| `spec.browsers{}{}.env` | list of [EnvVar](https://pkg.go.dev/k8s.io/api/core/v1#EnvVar) |",
-        "- `spec.browserName`: browserName cannot be changed: create another Browser\n  `self == oldSelf`\n",
+        "| **`spec.targets[].reference.kind`**<br>string 1–63 |",
+        "| `spec.deletion.maxObjects`<br>integer 1–2000, default `100` |",
+        "| **`spec.app.service.port`**<br>integer 1–65535 | Give the port of the Service, 1 to 65535. |",
+        "| `spec.browsers{}{}.env`<br>list of [EnvVar](https://pkg.go.dev/k8s.io/api/core/v1#EnvVar) |",
+        "- `spec.browserName`: browserName cannot be changed: create another Browser\n",
+        "- `spec.targets[].reference.version` matches `^[a-z]([-a-z0-9]*[a-z0-9])?$`\n",
         "- the whole object: ",
     ] {
         assert!(page.contains(line), "{line}");
@@ -145,7 +138,7 @@ fn the_reference_has_types_defaults_bounds_patterns_and_rules() {
     }
 }
 
-/// Each rule and each pattern of a kind's definition is somewhere on the page.
+/// The message of each rule and each pattern of a kind's definition is somewhere on the page.
 fn check_complete(crd: &CustomResourceDefinition, page: &str) {
     fn texts<'a>(node: &'a Value, found: &mut Vec<&'a str>) {
         match node {
@@ -153,7 +146,7 @@ fn check_complete(crd: &CustomResourceDefinition, page: &str) {
             Value::Object(fields) => {
                 for (name, value) in fields {
                     match value {
-                        Value::String(text) if name == "rule" || name == "pattern" => {
+                        Value::String(text) if name == "message" || name == "pattern" => {
                             found.push(text)
                         }
                         _ => texts(value, found),

@@ -7,10 +7,8 @@ use serde_json::Value;
 /// The bound of lists and maps that have no closer one; the top of the page says so.
 const EVERYWHERE: &str = "1024";
 
-const CHARACTERS: &str = " characters";
-
 /// A subtree with fewer fields is shown again where it comes again.
-const WORTH_A_REFERENCE: usize = 6;
+const WORTH_A_REFERENCE: usize = 4;
 
 /// Types of Kubernetes that we embed without their descriptions: the field's name, the type, and its package.
 const KUBERNETES: [(&str, &str, &str); 15] = [
@@ -39,14 +37,9 @@ struct Row {
     path: String,
     kind: String,
     text: String,
-    checks: Vec<Check>,
-}
-
-/// A rule or a pattern: what it says, and its code.
-#[derive(Clone, PartialEq)]
-struct Check {
-    words: String,
-    code: String,
+    required: bool,
+    /// What each rule and the pattern say.
+    checks: Vec<String>,
 }
 
 /// The fields of all kinds so far, and the rows that are not yet printed.
@@ -56,7 +49,7 @@ pub(super) struct Fields {
     rows: Vec<Row>,
     /// Each subtree that was shown: where, and its rows with paths relative to it.
     shown: Vec<(String, Vec<Row>)>,
-    checks: Vec<(String, Check)>,
+    checks: Vec<(String, String)>,
 }
 
 impl Fields {
@@ -134,19 +127,23 @@ impl Fields {
             .extend(checks.map(|check| (name.to_owned(), check)));
     }
 
-    /// The table of all fields since the last one, and the list of what is checked in them.
+    /// The table of all fields since the last one, and the list of what is checked in them. The first is the whole, so it has no row.
     pub(super) fn tables(&mut self) -> String {
-        let mut text = "| field | type | what it is |\n|---|---|---|\n".to_owned();
+        let mut text = String::new();
         let mut checks = Vec::new();
-        for row in self.rows.drain(..) {
-            let Row {
-                path,
-                kind,
-                text: words,
-                checks: of_row,
-            } = row;
-            writeln!(text, "| `{path}` | {kind} | {words} |").unwrap();
-            checks.extend(of_row.into_iter().map(|check| (format!("`{path}`"), check)));
+        for (index, row) in self.rows.drain(..).enumerate() {
+            let name = format!("`{}`", row.path);
+            let bold = if row.required { "**" } else { "" };
+            let (kind, words) = (row.kind, row.text);
+            let line = match index {
+                0 => format!("{words}\n"),
+                _ => format!("| {bold}{name}{bold}<br>{kind} | {words} |"),
+            };
+            if index == 1 {
+                text.push_str("\n| field | what it is |\n|---|---|\n");
+            }
+            writeln!(text, "{}", line.trim_end()).unwrap();
+            checks.extend(row.checks.into_iter().map(|check| (name.clone(), check)));
         }
         checks.append(&mut self.checks);
         if checks.is_empty() {
@@ -158,20 +155,19 @@ impl Fields {
             checks = others;
             let names: Vec<String> = same
                 .into_iter()
-                .map(|(name, _): (String, Check)| name)
+                .map(|(name, _): (String, String)| name)
                 .collect();
-            let Check { words, code } = check;
-            let words = match names.len() {
-                1 => words,
-                _ => words.replace(" matches", " match"),
+            let check = match names.len() {
+                1 => check,
+                _ => check.replace(" matches", " match"),
             };
-            writeln!(text, "- {}{words}\n  `{code}`", names.join(", ")).unwrap();
+            writeln!(text, "- {}{check}", names.join(", ")).unwrap();
         }
         text
     }
 }
 
-/// What the type's author says about it, in one line, with its bounds.
+/// What the type's author says about it, in one line.
 pub(super) fn prose(node: &Value) -> String {
     let text = node["description"].as_str().unwrap_or_default();
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -194,24 +190,28 @@ fn is_worth_a_row(node: &Value) -> bool {
 
 fn row(path: &str, node: &Value, required: bool) -> Row {
     let mut kind = kind(path, node);
-    if required {
-        kind.push_str(", **required**");
-    }
+    let mut text = prose(node);
+    let default = match &node["default"] {
+        Value::String(text) if !text.is_empty() => text.clone(),
+        default => default.to_string(),
+    };
     match &node["default"] {
         Value::Null => {}
         Value::Object(_) => kind.push_str(", with defaults"),
-        Value::String(text) if !text.is_empty() => write!(kind, ", default `{text}`").unwrap(),
-        default => write!(kind, ", default `{default}`").unwrap(),
+        _ => {
+            write!(kind, ", default `{default}`").unwrap();
+            text = text.replace(&format!(" Defaults to {default}."), "");
+        }
     }
-    let text = prose(node);
-    let bounds = bounds(node).into_iter();
-    // Many a description has them already.
-    let bounds = bounds.filter(|bound| !text.contains(bound.trim_end_matches('.')));
-    let text: Vec<String> = [text.clone()].into_iter().chain(bounds).collect();
+    // The type lists them.
+    if let Some(values) = values(node, "") {
+        text = text.replace(&format!(": {values}."), ".");
+    }
     Row {
         path: path.to_owned(),
         kind,
-        text: text.join(" ").trim().to_owned(),
+        text,
+        required,
         checks: checks(node),
     }
 }
@@ -265,20 +265,15 @@ fn kind(path: &str, node: &Value) -> String {
 }
 
 fn plain_kind(node: &Value, plural: &str) -> String {
-    let nested =
-        |words: &str, key: &str| format!("{words}{plural} of {}", plain_kind(&node[key], "s"));
+    let bounds = bounds(node);
+    let nested = |words: &str, key: &str| {
+        format!("{words}{plural}{bounds} of {}", plain_kind(&node[key], "s"))
+    };
     if node["additionalProperties"].is_object() {
         return nested("map", "additionalProperties");
     }
-    let values = node["enum"].as_array().into_iter().flatten();
-    let values: Vec<_> = values
-        .filter_map(Value::as_str)
-        .map(|it| format!("`{it}`"))
-        .collect();
-    match values.split_last() {
-        None => {}
-        Some((only, [])) => return only.clone(),
-        Some((last, others)) => return format!("{} or {last}", others.join(", ")),
+    if let Some(values) = values(node, "`") {
+        return values;
     }
     match (
         node["type"].as_str().unwrap_or_default(),
@@ -289,8 +284,22 @@ fn plain_kind(node: &Value, plural: &str) -> String {
         ("object", _) if node["x-kubernetes-preserve-unknown-fields"] == true => {
             format!("object{plural} with any fields")
         }
-        (kind, _) => format!("{kind}{plural}"),
+        (kind, _) => format!("{kind}{plural}{bounds}"),
     }
+}
+
+/// The values that there are, as a sentence has them, between quotes.
+fn values(node: &Value, quote: &str) -> Option<String> {
+    let values = node["enum"].as_array().into_iter().flatten();
+    let values: Vec<_> = values
+        .filter_map(Value::as_str)
+        .map(|it| format!("{quote}{it}{quote}"))
+        .collect();
+    let (last, others) = values.split_last()?;
+    Some(match others {
+        [] => last.clone(),
+        _ => format!("{} or {last}", others.join(", ")),
+    })
 }
 
 /// The type of Kubernetes that this is, and its package: one with nested fields of which none is described.
@@ -324,57 +333,32 @@ fn describes(node: &Value) -> bool {
     nested(node).any(|child| child["description"].is_string() || describes(child))
 }
 
-/// How large a value may be, and which values there are.
-fn bounds(node: &Value) -> Vec<String> {
-    let mut found = Vec::new();
-    for (least, most, unit) in [
-        ("minLength", "maxLength", CHARACTERS),
-        ("minimum", "maximum", ""),
-        ("minItems", "maxItems", " elements"),
-        ("minProperties", "maxProperties", " entries"),
+/// How large a value may be, as ` 1–63`.
+fn bounds(node: &Value) -> String {
+    for (least, most) in [
+        ("minLength", "maxLength"),
+        ("minimum", "maximum"),
+        ("minItems", "maxItems"),
+        ("minProperties", "maxProperties"),
     ] {
         let bound = |key: &str| node[key].as_f64().map(|bound| bound.to_string());
-        let found_here = match (bound(least).as_deref(), bound(most).as_deref()) {
-            (None, None) => None,
-            (None, Some(EVERYWHERE)) if unit != CHARACTERS => None,
-            (None, Some(most)) => Some(format!("At most {most}{unit}.")),
-            (Some("1"), None) => Some("Not empty.".to_owned()),
-            (Some(least), None) => Some(format!("At least {least}{unit}.")),
-            (Some(least), Some(most)) => Some(format!("{least} to {most}{unit}.")),
-        };
-        found.extend(found_here);
-    }
-    // What has no row of its own.
-    for (key, each) in [
-        ("items", "Each element"),
-        ("additionalProperties", "Each entry"),
-    ] {
-        if let Some(child) = node
-            .get(key)
-            .filter(|child| child.is_object() && !is_worth_a_row(child))
-        {
-            let of_each = bounds(child).into_iter();
-            found.extend(
-                of_each.map(|bound| format!("{each}: {}", bound[..1].to_lowercase() + &bound[1..])),
-            );
+        match (bound(least), bound(most)) {
+            (None, None) => {}
+            (None, Some(most)) if most == EVERYWHERE && least != "minLength" => {}
+            (None, Some(most)) => return format!(" ≤{most}"),
+            (Some(least), None) => return format!(" ≥{least}"),
+            (Some(least), Some(most)) => return format!(" {least}–{most}"),
         }
     }
-    found
+    String::new()
 }
 
-/// The rules and the pattern of a field.
-fn checks(node: &Value) -> Vec<Check> {
-    let pattern = node["pattern"].as_str().map(|code| Check {
-        words: " matches".to_owned(),
-        code: code.to_owned(),
-    });
-    let rules = node["x-kubernetes-validations"]
-        .as_array()
-        .into_iter()
-        .flatten();
-    let rules = rules.map(|rule| Check {
-        words: format!(": {}", rule["message"].as_str().unwrap_or_default()),
-        code: rule["rule"].as_str().unwrap_or_default().to_owned(),
-    });
+/// What the rules and the pattern of a field say.
+fn checks(node: &Value) -> Vec<String> {
+    let pattern = node["pattern"].as_str();
+    let pattern = pattern.map(|code| format!(" matches `{code}`"));
+    let rules = node["x-kubernetes-validations"].as_array();
+    let rules = rules.into_iter().flatten();
+    let rules = rules.map(|rule| format!(": {}", rule["message"].as_str().unwrap_or_default()));
     pattern.into_iter().chain(rules).collect()
 }
