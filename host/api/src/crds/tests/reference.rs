@@ -23,6 +23,7 @@ This page is made from the same types as the CustomResourceDefinitions; change t
 - Bounds follow the type: `string 1–253` has that many characters, `list ≤64` that many elements, `map ≤64` that many entries, and `integer 1–100` is in that range.
 - Each list and each map of a spec has at most 1024 entries, if nothing else is said.
 - Types of Kubernetes are linked: everything in them is as in any pod.
+- A key of a Secret is an object with the fields `name`, which is required, and `key`, whose default is in parentheses; each is a string of 1 to 253 characters.
 - Below a table is what else the API server checks: its messages, and the patterns of strings.
 - Browser and BrowserConfig have other groups for `--selenosis-api split`: `browser.selenosis.io` and `browserconfig.selenosis.io`.
 

@@ -238,7 +238,7 @@ fn below(path: &str, node: &Value) -> Vec<Row> {
 
 /// The fields, the element or the entry of a field; none of a type of Kubernetes.
 fn children<'a>(path: &str, node: &'a Value) -> Vec<(String, &'a Value, bool)> {
-    if of_kubernetes(path, node).is_some() {
+    if of_kubernetes(path, node).is_some() || is_secret_key(node) {
         return Vec::new();
     }
     let fields = node["properties"].as_object().into_iter().flatten();
@@ -275,6 +275,13 @@ fn plain_kind(node: &Value, plural: &str) -> String {
     if let Some(values) = values(node, "`") {
         return values;
     }
+    if is_secret_key(node) {
+        let key = node["properties"]["key"]["default"].as_str();
+        return match plural {
+            "" => format!("key of a Secret (`{}`)", key.unwrap_or_default()),
+            _ => "keys of Secrets".to_owned(),
+        };
+    }
     match (
         node["type"].as_str().unwrap_or_default(),
         node["format"].as_str(),
@@ -286,6 +293,12 @@ fn plain_kind(node: &Value, plural: &str) -> String {
         }
         (kind, _) => format!("{kind}{plural}{bounds}"),
     }
+}
+
+/// Whether this names a key of a Secret; the top of the page says how.
+fn is_secret_key(node: &Value) -> bool {
+    let fields = node["properties"].as_object().into_iter().flatten();
+    fields.map(|(name, _)| name).eq(["key", "name"])
 }
 
 /// The values that there are, as a sentence has them, between quotes.
