@@ -7,6 +7,9 @@ use serde_json::Value;
 /// The bound of lists and maps that have no closer one; the top of the page says so.
 const EVERYWHERE: &str = "1024";
 
+/// What is said of an element in so few words is said of its list already.
+const OBVIOUS: usize = 8;
+
 /// A subtree with fewer fields is shown again where it comes again.
 const WORTH_A_REFERENCE: usize = 4;
 
@@ -59,7 +62,7 @@ impl Fields {
 
     /// Adds a field with all below it. What is nearly like something that was shown is shown by what differs.
     pub(super) fn walk(&mut self, path: &str, node: &Value, required: bool) {
-        if is_worth_a_row(node) {
+        if is_worth_a_row(node) && !is_obvious(path, node) {
             self.rows.push(row(path, node, required));
         }
         let below = below(path, node);
@@ -186,6 +189,12 @@ fn is_worth_a_row(node: &Value) -> bool {
     node["description"].is_string()
         || node["properties"].is_object()
         || node["x-kubernetes-preserve-unknown-fields"] == true
+}
+
+/// Whether this is an element of which its list says all.
+fn is_obvious(path: &str, node: &Value) -> bool {
+    let words = prose(node).split(' ').count();
+    path.ends_with([']', '}']) && words <= OBVIOUS && checks(node).is_empty()
 }
 
 fn row(path: &str, node: &Value, required: bool) -> Row {
