@@ -1,15 +1,15 @@
 //! A plugin directory, read as one consistent snapshot.
 
-mod open;
-
 use std::collections::BTreeMap;
-use std::io;
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fs, io};
 
 use podloom_mutation::show_bytes;
 
-use self::open::NOT_A_FILE;
 use crate::file::or_large;
 use crate::limits::{BUNDLE_BYTES, MANIFEST_BYTES, PluginSize, SIGNATURE_BYTES};
 use crate::manifest::{FileName, MANIFEST, Manifest, ManifestError, PluginEntry};
@@ -249,14 +249,14 @@ fn resolve(directory: &Path) -> Result<PathBuf, BundleError> {
     let itself = directory.canonicalize().map_err(failed)?;
     match itself.join(SWAPPED).canonicalize() {
         Ok(root) if root.starts_with(&itself) => Ok(root),
-        Ok(_) => Err(failed(open::leads_out())),
+        Ok(_) => Err(failed(leads_out())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(itself),
         Err(error) => Err(failed(error)),
     }
 }
 
 fn read_at(root: &Path, directory: &Path) -> Result<Bundle, BundleError> {
-    let text = open::read(root, MANIFEST, MANIFEST_BYTES).map_err(|error| match error.kind() {
+    let text = read(root, MANIFEST, MANIFEST_BYTES).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => BundleError::NoManifest {
             path: directory.to_owned(),
         },
@@ -272,7 +272,7 @@ fn read_at(root: &Path, directory: &Path) -> Result<Bundle, BundleError> {
     let text: Arc<[u8]> = text.ok_or(ManifestError::TooLarge).map_err(wrong)?.into();
     let manifest = Manifest::parse(&text).map_err(wrong)?;
     // What cannot be read is no signature: only those who ask for one look at it, and they hear that there is none.
-    let signature = open::read(root, SIGNATURE, SIGNATURE_BYTES);
+    let signature = read(root, SIGNATURE, SIGNATURE_BYTES);
     let (mut files, mut bytes) = (BTreeMap::new(), 0_usize);
     for entry in &manifest.plugins {
         if files.contains_key(&entry.file) {
@@ -304,7 +304,7 @@ fn read_plugin(root: &Path, entry: &PluginEntry) -> Result<Arc<[u8]>, BundleErro
         entry.line(),
     );
     let size = entry.limits.size;
-    match open::read(root, &file, size.shipped_bytes()) {
+    match read(root, &file, size.shipped_bytes()) {
         Ok(Some(bytes)) => Ok(bytes.into()),
         Ok(None) => Err(BundleError::TooLarge {
             plugin,
@@ -335,6 +335,54 @@ fn plugin_files(root: &Path) -> String {
         .collect();
     names.sort_unstable();
     text::list(&names)
+}
+
+/// The error kind for something that is not a regular file in the directory.
+const NOT_A_FILE: io::ErrorKind = io::ErrorKind::InvalidInput;
+
+/// Reads a regular file of at most `cap` bytes in a directory, which is given by its canonical path; `None` if the file is larger,
+/// whatever its metadata says.
+///
+/// Links are followed as long as they stay in the directory. The opened file is checked, not only its name, since the name may lead
+/// elsewhere by then: it must be the file that is in the directory now. If the directory was replaced meanwhile, it counts as
+/// not found.
+fn read(directory: &Path, name: &str, cap: usize) -> io::Result<Option<Vec<u8>>> {
+    let named = directory.join(name);
+    let file = open(&named)?;
+    let opened = file.metadata()?;
+    if !opened.is_file() {
+        return Err(io::Error::new(NOT_A_FILE, "not a regular file"));
+    }
+    if fs::canonicalize(directory)? != directory {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    let path = fs::canonicalize(&named)?;
+    if !path.starts_with(directory) {
+        return Err(leads_out());
+    }
+    let there = fs::symlink_metadata(&path)?;
+    if (there.dev(), there.ino()) != (opened.dev(), opened.ino()) {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    let mut bytes = Vec::new();
+    file.take(cap as u64 + 1).read_to_end(&mut bytes)?;
+    Ok((bytes.len() <= cap).then_some(bytes))
+}
+
+/// The error for a link that leads out of the directory.
+fn leads_out() -> io::Error {
+    io::Error::new(
+        NOT_A_FILE,
+        "a symbolic link that leads out of the plugin directory; put the file itself there",
+    )
+}
+
+/// Opens without blocking, even if it is a pipe that nobody writes to.
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path)
 }
 
 #[cfg(test)]

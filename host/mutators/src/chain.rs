@@ -1,50 +1,28 @@
 //! The chain: an immutable list of plugins through which a pod passes, each inside a transaction.
 
-mod digest;
-mod grants;
 mod load;
 mod order;
-mod pass;
 
-use std::fmt;
-use std::mem;
 use std::sync::Arc;
 use std::time::Instant;
+use std::{fmt, mem};
 
 use podloom_mutation::{
     CallFailure, Dimension, MutatedPod, PluginOutcome, PluginRun, PodRejection, PodRequest,
     RejectedPod,
 };
 use podloom_pod_path::{Patch, Trace, Transaction};
+use podloom_turns::Lines;
 use serde_json::Value;
 
-pub use self::grants::PluginGrants;
+pub use self::load::{ChainError, PluginGrants};
 pub use self::order::{Influence, OrderDependence};
-pub(crate) use self::pass::Passing;
-pub use self::pass::{Pass, Progress, Values};
 use crate::engine::Engine;
-use crate::limits::PATCH_BYTES;
-use crate::manifest::{FailurePolicy, MANIFEST};
-use crate::plugin::{Plugin, PluginError};
-use crate::request::{PodFields, RunMode, pod_event};
-use crate::run;
-use crate::sandbox::{CallResult, Mutated};
-use crate::stamp::{self, Stamped};
-use crate::until::Until;
-
-/// Why a chain could not be loaded from a bundle.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{MANIFEST}:{line}: plugin {plugin} ({file}) {problem}")]
-pub struct ChainError {
-    /// The plugin.
-    pub plugin: String,
-    /// Its file.
-    pub file: String,
-    /// The line of the manifest that lists it.
-    pub line: u64,
-    /// What is wrong. It is part of the message, not its source.
-    pub problem: Box<PluginError>,
-}
+use crate::limits::{CONTAINERS, PATCH_BYTES};
+use crate::manifest::FailurePolicy;
+use crate::plugin::Plugin;
+use crate::request::{PodFields, RunMode, Until, pod_event};
+use crate::stamp::{self, MutationEntry, Stamped};
 
 /// Plugins in order, checked and compiled. A pod passes through one chain from start to end, even if another one is swapped in.
 pub struct Chain {
@@ -55,16 +33,77 @@ pub struct Chain {
 
 impl fmt::Debug for Chain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> = self
-            .plugins
-            .iter()
-            .map(|plugin| plugin.name.as_str())
-            .collect();
+        let names = self.plugins.iter().map(|plugin| plugin.name.as_str());
+        let names: Vec<&str> = names.collect();
         f.debug_struct("Chain")
             .field("digest", &self.digest)
             .field("plugins", &names)
             .finish_non_exhaustive()
     }
+}
+
+/// A pod on its way through the chain, between two plugins.
+pub(crate) struct Passing {
+    pub(crate) pod: Value,
+    /// Bytes of memory that the writes so far take, in the pod and in the logs of writes. One limit covers the whole chain.
+    held: usize,
+    /// Of the committed writes, in order.
+    traces: Vec<Trace>,
+    /// A plugin that has not returned by then is interrupted.
+    until: Until,
+    /// Whether it is recorded what each plugin reads and writes.
+    records: bool,
+}
+
+impl Passing {
+    pub(crate) fn new(pod: Value) -> Self {
+        Self {
+            pod,
+            held: 0,
+            traces: Vec::new(),
+            until: Until::DONE,
+            records: false,
+        }
+    }
+}
+
+/// A pod that has passed some plugins of a chain, and waits for the next one.
+pub struct Pass {
+    passing: Passing,
+    mode: RunMode,
+    request: Arc<PodRequest>,
+    values: Values,
+    /// The stamp of an earlier pass.
+    before: Vec<MutationEntry>,
+    /// One for each plugin that the pod has passed.
+    runs: Vec<PluginRun>,
+}
+
+impl fmt::Debug for Pass {
+    /// Without the pod, whose values may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pass")
+            .field("runs", &self.runs)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether the result has the old and new values of each write. They may be secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// No. Only the pod and the patch contain the new values.
+    Hidden,
+    /// Yes, for a diff.
+    Shown,
+}
+
+/// How far a pod has come.
+#[derive(Debug)]
+pub enum Progress {
+    /// It has passed the chain, or was rejected.
+    Ended(Result<MutatedPod, RejectedPod>),
+    /// A plugin was interrupted. It left no trace in the pod, which can go on with that plugin.
+    Paused(Pass),
 }
 
 impl Chain {
@@ -99,6 +138,20 @@ impl Chain {
         self.mutate_in(RunMode::Serve, pod, &request.into())
     }
 
+    /// As [`Self::mutate`], and records in each [`PluginRun`](podloom_mutation::PluginRun) what the plugin read and wrote. Slower.
+    ///
+    /// # Errors
+    /// If a plugin denies the pod, or fails under the policy Fail.
+    pub fn mutate_recorded(
+        &self,
+        pod: Value,
+        request: impl Into<Arc<PodRequest>>,
+    ) -> Result<MutatedPod, RejectedPod> {
+        let mut pass = self.admit(RunMode::Serve, pod, request.into(), Values::Shown)?;
+        pass.passing.records = true;
+        self.finish(pass)
+    }
+
     pub(crate) fn mutate_in(
         &self,
         mode: RunMode,
@@ -128,7 +181,7 @@ impl Chain {
         request: Arc<PodRequest>,
         values: Values,
     ) -> Result<Pass, RejectedPod> {
-        pass::check_containers(&pod)?;
+        check_containers(&pod)?;
         let before = stamp::open(&mut pod, &self.digest).map_err(not_a_pod)?;
         Ok(Pass {
             passing: Passing::new(pod),
@@ -148,7 +201,7 @@ impl Chain {
         let values = pass.values;
         match self.go_on(pass, pause) {
             Progress::Ended(mut result) if values == Values::Hidden => {
-                pass::hide_values(&mut result);
+                hide_values(&mut result);
                 Progress::Ended(result)
             }
             progress => progress,
@@ -221,7 +274,7 @@ impl Chain {
         let fields = PodFields::of(request, mode);
         let excluded = match mode {
             RunMode::Prove { until, .. } if until.is_over() => {
-                return run::of(plugin, PluginOutcome::Failed(CallFailure::NoTimeLeft));
+                return not_called(plugin, PluginOutcome::Failed(CallFailure::NoTimeLeft));
             }
             RunMode::Prove { .. } => None,
             RunMode::Serve => plugin
@@ -230,7 +283,7 @@ impl Chain {
         };
         let is_undecided = request.is_namespace_unread && plugin.matches.selects_namespaces();
         if is_undecided && matches!(excluded, None | Some(Dimension::NamespaceSelector)) {
-            return run::of(plugin, PluginOutcome::Failed(CallFailure::NamespaceUnread));
+            return not_called(plugin, PluginOutcome::Failed(CallFailure::NamespaceUnread));
         }
         if let Some(dimension) = excluded {
             pod_event!(
@@ -241,7 +294,7 @@ impl Chain {
                 dimension = dimension.as_str(),
                 "plugin run"
             );
-            return run::of(plugin, PluginOutcome::Skipped(dimension));
+            return not_called(plugin, PluginOutcome::Skipped(dimension));
         }
         let _span = tracing::debug_span!("plugin call", plugin = plugin.name).entered();
         let started = Instant::now();
@@ -256,10 +309,11 @@ impl Chain {
             false => transaction,
         };
         let sandbox = plugin.sandbox(&self.engine);
-        let mutated = sandbox.mutate(mode, transaction, Arc::clone(request), passing.until);
-        let mut run = settle(plugin, mutated, passing);
+        let (transaction, called) =
+            sandbox.mutate(mode, transaction, Arc::clone(request), passing.until);
+        let mut run = settle(plugin, transaction, called, passing);
         run.duration = started.elapsed();
-        run::log(&run, fields, self.engine.lines.as_ref());
+        log(&run, fields, self.engine.lines.as_ref());
         run
     }
 }
@@ -281,63 +335,114 @@ fn not_a_pod(problem: &'static str) -> RejectedPod {
 }
 
 /// Commits the writes of a plugin, or rolls them back. A denial rejects the pod whatever the failure policy is.
-fn settle(plugin: &Plugin, mutated: Mutated, passing: &mut Passing) -> PluginRun {
-    let Mutated {
-        transaction,
-        notes,
-        denials,
-        memory,
-        fuel,
-        end,
-    } = mutated;
-    let refused_writes = transaction.refused_writes();
-    let (reads, refused_reads) = (transaction.reads(), transaction.refused_reads());
-    let usage = transaction.usage().map(Box::new);
-    let run = match end {
-        CallResult::Done => commit(plugin, transaction, passing),
-        CallResult::Denied(reason) => {
-            passing.pod = transaction.rollback();
-            run::of(plugin, PluginOutcome::Denied(reason))
-        }
-        CallResult::Failed(failure) => {
-            passing.pod = transaction.rollback();
-            let is_fatal = plugin.failure_policy == FailurePolicy::Fail || failure.is_of_the_host();
-            let outcome = match is_fatal {
-                true => PluginOutcome::Failed(failure),
-                false => PluginOutcome::Ignored(failure),
-            };
-            run::of(plugin, outcome)
-        }
+fn settle(
+    plugin: &Plugin,
+    transaction: Transaction,
+    called: PluginRun,
+    passing: &mut Passing,
+) -> PluginRun {
+    let mut run = PluginRun {
+        refused_writes: transaction.refused_writes(),
+        reads: transaction.reads(),
+        refused_reads: transaction.refused_reads(),
+        usage: transaction.usage().map(Box::new),
+        ..of_plugin(plugin, called)
     };
-    PluginRun {
-        refused_writes,
-        reads,
-        refused_reads,
-        usage,
-        notes,
-        denials,
-        memory,
-        fuel,
-        ..run
+    if run.outcome != PluginOutcome::Unchanged {
+        passing.pod = transaction.rollback();
+        run.outcome = match run.outcome {
+            PluginOutcome::Failed(failure)
+                if plugin.failure_policy == FailurePolicy::Ignore && !failure.is_of_the_host() =>
+            {
+                PluginOutcome::Ignored(failure)
+            }
+            outcome => outcome,
+        };
+        return run;
     }
-}
-
-fn commit(plugin: &Plugin, transaction: Transaction, passing: &mut Passing) -> PluginRun {
     passing.held = transaction.held();
     let (pod, writes, traces) = transaction.commit_traced();
     passing.pod = pod;
     passing.traces.extend(traces);
-    let outcome = if writes.is_empty() {
-        PluginOutcome::Unchanged
-    } else {
-        PluginOutcome::Mutated
+    if !writes.is_empty() {
+        run.outcome = PluginOutcome::Mutated;
+    }
+    run.writes = writes;
+    run
+}
+
+fn not_called(plugin: &Plugin, outcome: PluginOutcome) -> PluginRun {
+    let run = PluginRun {
+        outcome,
+        ..PluginRun::default()
     };
+    of_plugin(plugin, run)
+}
+
+fn of_plugin(plugin: &Plugin, run: PluginRun) -> PluginRun {
     PluginRun {
-        writes,
-        ..run::of(plugin, outcome)
+        plugin: plugin.name.clone(),
+        version: plugin.description.version.clone(),
+        sha256: plugin.sha256.clone(),
+        ..run
     }
 }
 
 fn label<'a>(pod: &'a Value, key: &str) -> Option<&'a str> {
     pod.get("metadata")?.get("labels")?.get(key)?.as_str()
+}
+
+/// Refuses a pod before any work is done for it that grows with its containers.
+fn check_containers(pod: &Value) -> Result<(), RejectedPod> {
+    let lists = ["initContainers", "containers", "ephemeralContainers"];
+    let list = |list: &str| pod.get("spec")?.get(list)?.as_array();
+    let count = lists.into_iter().filter_map(list).map(Vec::len).sum();
+    match count {
+        0..=CONTAINERS => Ok(()),
+        count => {
+            let reason = format!(
+                "the pod has {count} containers; at most {CONTAINERS} pass the plugin chain"
+            );
+            Err(PodRejection::Denied(reason).into())
+        }
+    }
+}
+
+/// Removes the values of all writes. What is not there cannot be shown.
+fn hide_values(result: &mut Result<MutatedPod, RejectedPod>) {
+    let runs = match result {
+        Ok(mutated) => &mut mutated.runs,
+        Err(rejected) => &mut rejected.runs,
+    };
+    for write in runs.iter_mut().flat_map(|run| &mut run.writes) {
+        (write.old, write.new) = (None, None);
+    }
+}
+
+/// Logs paths and counts at debug, and values, which may be secret, at trace only.
+fn log(run: &PluginRun, pod: PodFields<'_>, lines: Option<&Lines>) {
+    let (plugin, outcome) = (run.plugin.as_str(), run.outcome.as_str());
+    let ignored = "plugin failed and was ignored";
+    if let PluginOutcome::Ignored(failure) = &run.outcome
+        && pod.may_log(lines, plugin, ignored)
+    {
+        pod_event!(warn, pod, plugin, outcome, error = %failure, "{ignored}");
+    }
+    pod_event!(
+        debug,
+        pod,
+        plugin,
+        outcome,
+        writes = run.writes.len(),
+        refused = run.refused_writes,
+        reads = run.reads,
+        refused_reads = run.refused_reads,
+        "plugin run"
+    );
+    if tracing::enabled!(tracing::Level::DEBUG) {
+        for write in &run.writes {
+            pod_event!(debug, pod, plugin, path = write.path, "plugin wrote");
+            pod_event!(trace, pod, plugin, path = write.path, old = ?write.old, new = ?write.new, "plugin wrote");
+        }
+    }
 }

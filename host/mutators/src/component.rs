@@ -6,22 +6,29 @@
 //! the module itself is compiled and called, since that is much cheaper.
 
 mod bounds;
-mod names;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use wasmparser::{CanonicalFunction, CanonicalOption, Parser, Payload};
+use wasmparser::{CanonicalFunction, CanonicalOption, Encoding, Parser, Payload};
 use wit_component::ComponentEncoder;
 
 pub use self::bounds::TooMuch;
-use self::names::Names;
-use crate::contract::{PACKAGE, SERVED};
+use crate::contract::{self, PACKAGE, SERVED};
 use crate::engine::{CompileThreadError, Engine};
 use crate::limits::PluginSize;
-use crate::sandbox::{Component, LinkError, LinkedCode, Module};
+use crate::request::Until;
+use crate::sandbox::{Component, LinkedCode, Module};
 use crate::text::one_line;
-use crate::until::Until;
+
+const PLUGIN: &str = "plugin";
+const PREPARATION: &str = "preparation";
+/// The custom section that describes a core module's world to the component encoder.
+const METADATA: &str = "component-type";
+/// Prefix in core modules that use the standard names of the Component Model's 32-bit build target.
+const STANDARD_PREFIX: &str = "cm32p2|";
+const NAMES: usize = 1000;
+/// Prefix of the interfaces to an operating system.
+const WASI: &str = "wasi:";
 
 /// What a plugin file contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,49 +98,26 @@ pub struct ForeignImport {
     pub remedy: &'static str,
 }
 
-/// A plugin's code, ready to be instantiated for a call.
-pub(crate) struct Compiled {
-    pub(crate) form: Form,
-    /// The version of the contract that it was built for.
-    pub(crate) contract: String,
-    pub(crate) imports: Vec<String>,
-    pub(crate) exports: Vec<String>,
-    pub(crate) wasm_bytes: usize,
-    pub(crate) compile_time: Duration,
-    pub(crate) code: LinkedCode,
-}
-
 /// Checks the bounds, the names and the version of a file, then encodes, compiles and links it.
 pub(crate) fn compile(
     engine: &Arc<Engine>,
     wasm: Vec<u8>,
     size: PluginSize,
     until: Until,
-) -> Result<Compiled, ComponentError> {
-    let started = Instant::now();
-    let wasm_bytes = wasm.len();
+) -> Result<(Names, LinkedCode), ComponentError> {
     let inspect = move || {
         bounds::check(&wasm, size)?;
-        Ok::<_, ComponentError>((names::read(&wasm, size)?, wasm))
+        Ok::<_, ComponentError>((read(&wasm, size)?, wasm))
     };
     let compile = |engine: &Engine, (names, wasm): (Names, Vec<u8>)| {
         let code = encode_and_compile(engine, &wasm, &names)?;
         Ok((names, code))
     };
     let compiled = engine.compile(inspect, compile, until);
-    let (names, code) = compiled.map_err(|error| match error {
+    compiled.map_err(|error| match error {
         CompileThreadError::TooLong => ComponentError::NoTimeLeft,
         error => ComponentError::Compile(error.to_string()),
-    })??;
-    Ok(Compiled {
-        form: names.form,
-        contract: names.contract,
-        imports: names.imports,
-        exports: names.exports,
-        wasm_bytes,
-        compile_time: started.elapsed(),
-        code,
-    })
+    })?
 }
 
 fn encode_and_compile(
@@ -154,11 +138,9 @@ fn encode_and_compile(
 fn component(engine: &Engine, wasm: &[u8], names: &Names) -> Result<LinkedCode, ComponentError> {
     let component = wasmtime::component::Component::new(&engine.wasm, wasm)
         .map_err(|error| ComponentError::Compile(show(&error)))?;
-    match Component::link(&component, &names.plugin, names.uses_wasi) {
-        Ok(component) => Ok(LinkedCode::Component(component)),
-        Err(LinkError::NoPlugin) => Err(ComponentError::NoPlugin),
-        Err(LinkError::Unfit(reason)) => Err(ComponentError::Link(one_line(&reason, 500))),
-    }
+    let linked = Component::link(&component, &names.plugin, names.uses_wasi);
+    let linked = linked.map_err(|error| ComponentError::Link(show(&error)))?;
+    Ok(LinkedCode::Component(linked))
 }
 
 fn module(
@@ -178,11 +160,11 @@ fn module(
 /// Whether all functions of an encoded module use only the plain options: strings as UTF-8 in the module's own memory.
 fn is_plain(component: &[u8]) -> Result<bool, ComponentError> {
     for payload in Parser::new(0).parse_all(component) {
-        let Payload::ComponentCanonicalSection(functions) = payload.map_err(names::damaged)? else {
+        let Payload::ComponentCanonicalSection(functions) = payload.map_err(damaged)? else {
             continue;
         };
         for function in functions {
-            let options = match function.map_err(names::damaged)? {
+            let options = match function.map_err(damaged)? {
                 CanonicalFunction::Lift { options, .. }
                 | CanonicalFunction::Lower { options, .. } => options,
                 CanonicalFunction::ResourceDrop { .. } => continue,
@@ -219,11 +201,8 @@ fn show(error: &wasmtime::Error) -> String {
 fn foreign(imports: &[ForeignImport]) -> String {
     const SHOWN: usize = 5;
     let mut text = String::from("imports what the host does not provide: ");
-    let shown: Vec<&str> = imports
-        .iter()
-        .take(SHOWN)
-        .map(|import| import.name.as_str())
-        .collect();
+    let shown = imports.iter().take(SHOWN);
+    let shown: Vec<&str> = shown.map(|import| import.name.as_str()).collect();
     text.push_str(&shown.join(", "));
     if imports.len() > SHOWN {
         text.push_str(&format!(" and {} more", imports.len() - SHOWN));
@@ -231,9 +210,156 @@ fn foreign(imports: &[ForeignImport]) -> String {
     let mut remedies: Vec<&str> = imports.iter().map(|import| import.remedy).collect();
     remedies.sort_unstable();
     remedies.dedup();
-    for remedy in remedies {
-        text.push_str("; ");
-        text.push_str(remedy);
+    text + "; " + &remedies.join("; ")
+}
+
+/// What the names of a plugin's imports and exports show.
+#[derive(Debug)]
+pub(crate) struct Names {
+    pub(crate) form: Form,
+    /// The version of the contract in the name of the exported interface.
+    pub(crate) contract: String,
+    /// The name of the exported interface.
+    plugin: String,
+    /// The name of the optional interface, whether or not it is exported.
+    preparation: String,
+    /// The imported interfaces, each once.
+    pub(crate) imports: Vec<String>,
+    /// The exported interfaces of the contract, each once.
+    pub(crate) exports: Vec<String>,
+    /// Whether some of the imports are of WASI.
+    uses_wasi: bool,
+}
+
+/// Reads the names and checks them: only imports of the contract, the exported plugin interface, a supported version.
+///
+/// The interpreter in a large plugin may import WASI, whether or not it needs that. What it calls of it traps.
+fn read(wasm: &[u8], size: PluginSize) -> Result<Names, ComponentError> {
+    let (mut form, mut has_metadata, mut depth) = (Form::CoreModule, false, 0_usize);
+    let (mut imports, mut exports) = (Vec::new(), Vec::new());
+    for payload in Parser::new(0).parse_all(wasm) {
+        match payload.map_err(damaged)? {
+            Payload::Version { encoding, .. } if depth == 0 && encoding == Encoding::Component => {
+                form = Form::Component;
+            }
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
+            Payload::End(_) => depth = depth.saturating_sub(1),
+            // Imports of nested modules and components are linked inside the component.
+            _ if depth > 0 => {}
+            Payload::ImportSection(section) => {
+                for import in section.into_imports() {
+                    add(&mut imports, standard(import.map_err(damaged)?.module));
+                }
+            }
+            Payload::ComponentImportSection(section) => {
+                for import in section {
+                    add(&mut imports, standard(import.map_err(damaged)?.name.name));
+                }
+            }
+            Payload::ExportSection(section) => {
+                for export in section {
+                    add_export(&mut exports, export.map_err(damaged)?.name);
+                }
+            }
+            Payload::ComponentExportSection(section) => {
+                for export in section {
+                    add_export(&mut exports, export.map_err(damaged)?.name.name);
+                }
+            }
+            Payload::CustomSection(section) if section.name().starts_with(METADATA) => {
+                has_metadata = true;
+            }
+            _ => {}
+        }
     }
-    text
+    let version = check_names(&imports, &exports, form, size)?;
+    if form == Form::CoreModule && !has_metadata {
+        return Err(ComponentError::NoMetadata);
+    }
+    Ok(Names {
+        form,
+        plugin: format!("{PACKAGE}/{PLUGIN}@{version}"),
+        preparation: format!("{PACKAGE}/{PREPARATION}@{version}"),
+        uses_wasi: imports.iter().any(|name| name.starts_with(WASI)),
+        contract: version,
+        imports,
+        exports,
+    })
+}
+
+/// Returns the version of the contract.
+fn check_names(
+    imports: &[String],
+    exports: &[String],
+    form: Form,
+    size: PluginSize,
+) -> Result<String, ComponentError> {
+    // The version is checked first, since a plugin for another version may import what this one lacks.
+    let names = exports.iter().chain(imports);
+    let mut of_contract = names.filter_map(|name| contract::interface(name));
+    if let Some((_, version)) = of_contract.find(|(_, version)| !contract::is_served(version)) {
+        let found = version.to_owned();
+        return Err(ComponentError::Version { found });
+    }
+    let may_use_wasi = size == PluginSize::Large && form == Form::Component;
+    let foreign = imports
+        .iter()
+        .filter(|name| contract::interface(name).is_none())
+        .filter(|name| !(may_use_wasi && name.starts_with(WASI)))
+        .map(|name| ForeignImport {
+            name: name.clone(),
+            remedy: remedy(name),
+        });
+    let foreign: Vec<ForeignImport> = foreign.collect();
+    if !foreign.is_empty() {
+        return Err(ComponentError::ForeignImports(foreign));
+    }
+    let mut exported = exports.iter().filter_map(|name| contract::interface(name));
+    let plugin = exported.find(|(interface, _)| *interface == PLUGIN);
+    let (_, version) = plugin.ok_or(ComponentError::NoPlugin)?;
+    Ok(version.to_owned())
+}
+
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the signature that map_err needs"
+)]
+fn damaged(error: wasmparser::BinaryReaderError) -> ComponentError {
+    ComponentError::Parse(one_line(&error.to_string(), 200))
+}
+
+fn standard(name: &str) -> &str {
+    name.strip_prefix(STANDARD_PREFIX).unwrap_or(name)
+}
+
+/// Core modules export `interface@version#function`, or with standard names `interface@version|function`.
+fn add_export(exports: &mut Vec<String>, name: &str) {
+    let name = standard(name);
+    let interface = name.split(['#', '|']).next().unwrap_or(name);
+    if interface.starts_with(PACKAGE) {
+        add(exports, interface);
+    }
+}
+
+/// Adds a name once, up to a limit, so that the lists stay short whatever the file contains.
+fn add(names: &mut Vec<String>, name: &str) {
+    if names.len() < NAMES && !names.iter().any(|known| known == name) {
+        names.push(one_line(name, 200));
+    }
+}
+
+fn remedy(import: &str) -> &'static str {
+    if import.starts_with(WASI) {
+        "plugins have no files, clock, randomness or environment: build for wasm32-unknown-unknown, without crates that need these; for a language that brings its interpreter, allow the imports with `limits: { size: Large }` in chain.yaml: a call of them traps"
+    } else if import.starts_with("wasi") {
+        "plugins have no files, clock, randomness or environment: build for wasm32-unknown-unknown, without crates that need these"
+    } else if import.starts_with("__wbindgen") || import == "wbg" {
+        "this comes from wasm-bindgen, which needs JavaScript: turn off the feature `js` or `wasmbind` of the crate that uses it"
+    } else if import == "env" {
+        "a symbol or the memory is undefined: link the library that defines the symbol, and do not import the memory"
+    } else if import.starts_with("[export]") {
+        "the plugin interface of the contract defines no resources: export it exactly as in the contract"
+    } else {
+        "plugins can only import podloom:mutator"
+    }
 }

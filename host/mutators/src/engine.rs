@@ -1,25 +1,17 @@
 //! The engine of a process: compiler settings, instance pool, epoch thread and call permits.
 
-mod compiler;
-mod permits;
-mod ticker;
-
-use std::fmt;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
-use std::thread;
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::Duration;
+use std::{fmt, io, thread};
 
-use podloom_turns::Lines;
+use podloom_turns::{Lines, lock};
 use wasmtime::{Config, OptLevel, PoolingAllocationConfig};
 
-use self::compiler::Compiler;
-use self::permits::Permits;
 use crate::limits::MAX_MEMORY;
-use crate::until::Until;
-
-pub(crate) use self::compiler::CompileThreadError;
-pub(crate) use self::permits::CallPurpose;
-pub(crate) use self::ticker::ticks;
+use crate::request::Until;
+use crate::text::one_line;
 
 /// How many core instances a component may contain. The encoder makes three of a Rust module; a component with CPython has more than
 /// forty.
@@ -63,7 +55,7 @@ pub enum EngineError {
     Configure(String),
     /// The epoch thread could not be started.
     #[error("cannot start the thread that enforces time limits")]
-    StartTicker(#[source] std::io::Error),
+    StartTicker(#[source] io::Error),
 }
 
 /// Compiles plugins and runs their calls. Create one for all chains that serve: plugins that one engine compiled do not run on
@@ -71,7 +63,8 @@ pub enum EngineError {
 pub struct Engine {
     pub(crate) wasm: wasmtime::Engine,
     permits: Arc<Permits>,
-    compiler: Compiler,
+    /// Lets one plugin compile at a time.
+    turn: Arc<Mutex<()>>,
     instances: InstanceAllocation,
     pub(crate) counts_fuel: bool,
     pub(crate) lines: Option<Lines>,
@@ -83,11 +76,9 @@ impl Engine {
     /// # Errors
     /// If the platform cannot run WebAssembly, or no thread can be started.
     pub fn new(options: &EngineOptions) -> Result<Arc<Self>, EngineError> {
-        let permits = options
-            .permits
-            .unwrap_or_else(default_permits)
-            .get()
-            .min(MAX_PERMITS);
+        let each_processor = || thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        let permits = options.permits.unwrap_or_else(each_processor);
+        let permits = permits.get().min(MAX_PERMITS);
         let mut config = config();
         config.consume_fuel(options.counts_fuel);
         let (wasm, instances) = allocate(&config, options.instances, permits)?;
@@ -97,11 +88,11 @@ impl Engine {
                 engine.increment_epoch();
             }
         };
-        ticker::start(Arc::clone(&permits), tick).map_err(EngineError::StartTicker)?;
+        start_ticker(Arc::clone(&permits), tick).map_err(EngineError::StartTicker)?;
         Ok(Arc::new(Self {
             wasm,
             permits,
-            compiler: Compiler::default(),
+            turn: Arc::default(),
             instances,
             counts_fuel: options.counts_fuel,
             lines: options.lines.clone(),
@@ -119,13 +110,13 @@ impl Engine {
     }
 
     /// Waits for a permit, which is held until it is dropped; none if the deadline passes first.
-    pub(crate) fn permit(&self, purpose: CallPurpose, until: Until) -> Option<permits::Permit<'_>> {
+    pub(crate) fn permit(&self, purpose: CallPurpose, until: Until) -> Option<Permit<'_>> {
         let permit = self.permits.acquire(purpose, until);
         // A permit that comes too late is dropped, which wakes the next caller.
         permit.filter(|_| !until.is_over())
     }
 
-    /// Inspects a plugin and compiles it, see [`Compiler::run`].
+    /// Inspects a plugin and compiles it, see [`compile_in_turn`].
     pub(crate) fn compile<L: Send + 'static, T: Send + 'static, E: Send + 'static>(
         self: &Arc<Self>,
         inspect: impl FnOnce() -> Result<L, E> + Send + 'static,
@@ -133,8 +124,8 @@ impl Engine {
         until: Until,
     ) -> Result<Result<T, E>, CompileThreadError> {
         let engine = Arc::clone(self);
-        self.compiler
-            .run(inspect, move |inspected| compile(&engine, inspected), until)
+        let compile = move |inspected| compile(&engine, inspected);
+        compile_in_turn(&self.turn, inspect, compile, until)
     }
 }
 
@@ -150,10 +141,6 @@ impl fmt::Debug for Engine {
             .field("instances", &self.instances)
             .finish_non_exhaustive()
     }
-}
-
-fn default_permits() -> NonZeroUsize {
-    thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
 /// Tries to reserve the pool. If that fails, as in a container with limited address space or in an emulator, each instance gets
@@ -219,6 +206,276 @@ fn pool(permits: usize) -> PoolingAllocationConfig {
         .table_keep_resident(KEEP_RESIDENT)
         .max_unused_warm_slots(instances.min(64));
     pool
+}
+
+/// Stack size of the thread: Cranelift and the encoder recurse over hostile input.
+const STACK: usize = 16 << 20;
+
+/// Why compiling gave no result.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum CompileThreadError {
+    #[error("cannot start a thread to compile on: {0}")]
+    Start(String),
+    #[error("the compiler panicked: {0}")]
+    Panicked(String),
+    /// The deadline has passed.
+    #[error("it takes too long")]
+    TooLong,
+}
+
+/// Inspects a plugin, then compiles it if the inspection found nothing wrong. Both run on a thread of their own, so a panic
+/// of the compiler over hostile input becomes an error, and the process goes on.
+///
+/// The compiler cannot be interrupted. When the deadline passes, it goes on in the background and its result is dropped. Later
+/// plugins wait for that a second or two at most, since the inspection bounds what is compiled. The inspection itself does
+/// not wait for other plugins, so a bad file is refused at once.
+fn compile_in_turn<L: Send + 'static, T: Send + 'static, E: Send + 'static>(
+    turn: &Arc<Mutex<()>>,
+    inspect: impl FnOnce() -> Result<L, E> + Send + 'static,
+    compile: impl FnOnce(L) -> Result<T, E> + Send + 'static,
+    until: Until,
+) -> Result<Result<T, E>, CompileThreadError> {
+    let (answer, compiled) = mpsc::sync_channel(1);
+    let turn = Arc::clone(turn);
+    let steps = move || {
+        let inspected = match inspect() {
+            Ok(inspected) => inspected,
+            Err(error) => return drop(answer.send(Err(error))),
+        };
+        let _one_at_a_time = lock(&turn);
+        // The caller may have given up while another plugin was compiled.
+        if !until.is_over() {
+            drop(answer.send(compile(inspected)));
+        }
+    };
+    let thread = thread::Builder::new()
+        .name("podloom-compile".to_owned())
+        .stack_size(STACK)
+        .spawn(steps)
+        .map_err(|error| CompileThreadError::Start(error.to_string()))?;
+    let compiled = match until.left() {
+        None => compiled.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        Some(left) => compiled.recv_timeout(left),
+    };
+    match compiled {
+        Ok(compiled) => Ok(compiled),
+        Err(RecvTimeoutError::Timeout) => Err(CompileThreadError::TooLong),
+        // The thread has ended, or is about to.
+        Err(RecvTimeoutError::Disconnected) => Err(match thread.join() {
+            Ok(()) => CompileThreadError::TooLong,
+            Err(panic) => CompileThreadError::Panicked(panic_message(panic.as_ref())),
+        }),
+    }
+}
+
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    one_line(text.unwrap_or("no reason given"), 200)
+}
+
+/// What a call is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallPurpose {
+    /// Somebody waits for a pod.
+    Pod,
+    /// A plugin is described or tried before its chain serves. Only one such call runs at a time, and it does not take a permit
+    /// from the calls for pods, so no pod waits for it.
+    Trial,
+}
+
+/// Counts the free permits of each purpose and wakes waiting callers one by one.
+struct Permits {
+    /// How many there are for pods.
+    pods: usize,
+    count: Mutex<PermitCounts>,
+    pod_ended: Condvar,
+    trial_ended: Condvar,
+    /// Wakes the epoch thread, which sleeps while no call runs.
+    began: Condvar,
+}
+
+struct PermitCounts {
+    pods: Lane,
+    trials: Lane,
+    running: usize,
+    clock: ClockState,
+}
+
+struct Lane {
+    free: usize,
+    /// Waking is a system call even if nobody waits; this count avoids it.
+    waiting: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ClockState {
+    Ticks,
+    /// The next call wakes it.
+    Rests,
+    Ends,
+}
+
+impl PermitCounts {
+    fn lane(&mut self, purpose: CallPurpose) -> &mut Lane {
+        match purpose {
+            CallPurpose::Pod => &mut self.pods,
+            CallPurpose::Trial => &mut self.trials,
+        }
+    }
+}
+
+impl Permits {
+    fn new(pods: usize) -> Self {
+        let lane = |free| Lane { free, waiting: 0 };
+        Self {
+            pods,
+            count: Mutex::new(PermitCounts {
+                pods: lane(pods),
+                trials: lane(1),
+                running: 0,
+                clock: ClockState::Ticks,
+            }),
+            pod_ended: Condvar::new(),
+            trial_ended: Condvar::new(),
+            began: Condvar::new(),
+        }
+    }
+
+    /// Waits for a permit; none if the deadline passes first.
+    fn acquire(&self, purpose: CallPurpose, until: Until) -> Option<Permit<'_>> {
+        let mut count = lock(&self.count);
+        if count.lane(purpose).free == 0 {
+            count.lane(purpose).waiting += 1;
+            count = self.wait(count, purpose, until);
+            count.lane(purpose).waiting -= 1;
+        }
+        if count.lane(purpose).free == 0 {
+            return None;
+        }
+        count.lane(purpose).free -= 1;
+        count.running += 1;
+        let clock_rests = count.clock == ClockState::Rests;
+        if clock_rests {
+            count.clock = ClockState::Ticks;
+        }
+        drop(count);
+        if clock_rests {
+            self.began.notify_one();
+        }
+        Some(Permit {
+            permits: self,
+            purpose,
+        })
+    }
+
+    /// Waits until a permit is free or the deadline passes.
+    fn wait<'c>(
+        &'c self,
+        count: MutexGuard<'c, PermitCounts>,
+        purpose: CallPurpose,
+        until: Until,
+    ) -> MutexGuard<'c, PermitCounts> {
+        let (ended, is_taken) = (self.ended(purpose), |count: &mut PermitCounts| {
+            count.lane(purpose).free == 0
+        });
+        match until.left() {
+            None => ended
+                .wait_while(count, is_taken)
+                .unwrap_or_else(PoisonError::into_inner),
+            Some(left) => {
+                let waited = ended.wait_timeout_while(count, left, is_taken);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+        }
+    }
+
+    /// Whether about half of the permits for pods are taken: as many as one tenant gets, who keeps the processors busy.
+    fn are_busy(&self) -> bool {
+        let free = lock(&self.count).pods.free;
+        free < self.pods && free * 2 <= self.pods + 1
+    }
+
+    /// Waits until a call runs; false once [`Self::close`] was called.
+    fn await_call(&self) -> bool {
+        let mut count = lock(&self.count);
+        while count.running == 0 && count.clock != ClockState::Ends {
+            count.clock = ClockState::Rests;
+            let woken = self.began.wait(count);
+            count = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+        count.clock != ClockState::Ends
+    }
+
+    /// Ends the epoch thread.
+    fn close(&self) {
+        lock(&self.count).clock = ClockState::Ends;
+        self.began.notify_one();
+    }
+
+    #[cfg(test)]
+    fn clock_rests(&self) -> bool {
+        lock(&self.count).clock == ClockState::Rests
+    }
+
+    fn ended(&self, purpose: CallPurpose) -> &Condvar {
+        match purpose {
+            CallPurpose::Pod => &self.pod_ended,
+            CallPurpose::Trial => &self.trial_ended,
+        }
+    }
+}
+
+/// The right to run one call; returned when dropped.
+pub(crate) struct Permit<'a> {
+    permits: &'a Permits,
+    purpose: CallPurpose,
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        let mut count = lock(&self.permits.count);
+        count.running -= 1;
+        let lane = count.lane(self.purpose);
+        lane.free += 1;
+        let is_awaited = lane.waiting > 0;
+        drop(count);
+        if is_awaited {
+            self.permits.ended(self.purpose).notify_one();
+        }
+    }
+}
+
+/// How often the epoch advances, which is the precision of time limits.
+const TICK: Duration = Duration::from_millis(2);
+
+/// Starts the epoch thread, which enforces time limits: it advances the engine's epoch while a call runs, and sleeps while none does. It
+/// ends within a tick after the permits are closed.
+///
+/// It is an OS thread, not a timer of the asynchronous runtime, since a starved runtime must not disable the limits.
+///
+/// The deadline of a call is relative to the epoch at which it begins, so pauses of the thread do not matter. The first tick
+/// comes a full interval after the thread wakes.
+fn start_ticker(permits: Arc<Permits>, mut tick: impl FnMut() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new()
+        .name("podloom-epoch".to_owned())
+        .spawn(move || {
+            while permits.await_call() {
+                thread::sleep(TICK);
+                tick();
+            }
+        })?;
+    Ok(())
+}
+
+/// How many ticks it takes until at least `limit` has passed.
+pub(crate) fn ticks(limit: Duration) -> u64 {
+    let ticks = limit.as_nanos().div_ceil(TICK.as_nanos());
+    u64::try_from(ticks)
+        .unwrap_or(u64::MAX >> 1)
+        .saturating_add(1)
 }
 
 #[cfg(test)]

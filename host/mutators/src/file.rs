@@ -55,13 +55,6 @@ pub(crate) fn or_large(size: PluginSize) -> &'static str {
     }
 }
 
-/// The Wasm of a file, and the size of the file.
-#[derive(Debug)]
-pub(crate) struct Unpacked {
-    pub(crate) wasm: Vec<u8>,
-    pub(crate) shipped_bytes: usize,
-}
-
 /// The SHA-256 digest of a file as shipped, in hexadecimal.
 pub fn sha256(shipped: &[u8]) -> String {
     hex(&Sha256::digest(shipped))
@@ -71,17 +64,12 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the Wasm of a plugin's file, which may be gzipped.
+/// Returns the Wasm of a plugin's file, which may be gzipped: that is decided by its content, not by its name.
 ///
 /// # Errors
 ///
 /// Fails if the file is too large, damaged, or not Wasm.
 pub fn wasm_of(shipped: &[u8], size: PluginSize) -> Result<Vec<u8>, FileError> {
-    unpack(shipped, size).map(|unpacked| unpacked.wasm)
-}
-
-/// Extracts the Wasm from a file. Whether it is gzipped is decided by its content, not by its name.
-pub(crate) fn unpack(shipped: &[u8], size: PluginSize) -> Result<Unpacked, FileError> {
     if shipped.is_empty() {
         return Err(FileError::Empty);
     }
@@ -96,19 +84,15 @@ pub(crate) fn unpack(shipped: &[u8], size: PluginSize) -> Result<Unpacked, FileE
     if wasm.starts_with(ELF) {
         return Err(FileError::Precompiled);
     }
-    if wasm.trim_ascii_start().starts_with(b"(module")
-        || wasm.trim_ascii_start().starts_with(b"(component")
-    {
+    let text = wasm.trim_ascii_start();
+    if text.starts_with(b"(module") || text.starts_with(b"(component") {
         return Err(FileError::Text);
     }
     if !wasm.starts_with(WASM) {
         let start = wasm.get(..8).unwrap_or(&wasm);
         return Err(FileError::NotWasm(start.escape_ascii().to_string()));
     }
-    Ok(Unpacked {
-        wasm,
-        shipped_bytes: shipped.len(),
-    })
+    Ok(wasm)
 }
 
 /// Reads one byte past the limit, to distinguish a file of exactly that size from a longer one.

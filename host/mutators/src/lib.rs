@@ -5,16 +5,12 @@
 //! [`Loader`] repeats the first three steps whenever the directory changes.
 //! Each call of a plugin gets a fresh sandbox, and each of its reads and writes is checked against the paths that it was granted.
 
-mod bindings;
-mod budget;
 mod bundle;
 mod chain;
 mod component;
 mod contract;
-mod denials;
 mod engine;
 mod file;
-mod inspect;
 mod limits;
 mod loader;
 mod manifest;
@@ -23,12 +19,10 @@ mod metrics;
 mod plugin;
 mod proof;
 mod request;
-mod run;
 mod sandbox;
 mod signature;
 mod stamp;
 mod text;
-mod until;
 mod warnings;
 
 pub use bundle::{Bundle, BundleError, SIGNATURE};
@@ -37,10 +31,8 @@ pub use chain::{
 };
 pub use component::{ComponentError, ForeignImport, Form, TooMuch};
 pub use contract::SERVED;
-pub use denials::Denials;
 pub use engine::{Engine, EngineError, EngineOptions, InstanceAllocation};
 pub use file::{FileError, sha256, wasm_of};
-pub use inspect::{Inspection, inspect};
 pub use limits::{CallLimits, PluginSize};
 pub use loader::{Admit, FailedReload, LoadError, Loader, Reload, Serving, Slot, WatchMode};
 pub use manifest::{FailurePolicy, MANIFEST, ManifestError, manifest_schema};
@@ -49,7 +41,9 @@ pub use metrics::PluginMetrics;
 pub use plugin::{
     ConfigComplaint, ConfigError, Description, DescriptionError, Plugin, PluginError,
 };
+pub use plugin::{Inspection, inspect};
 pub use proof::{ProofFailure, ProofProblem, SAMPLE_PODS, sample_pods};
 pub use signature::{KeyError, PublicKey, SignatureError, Signers};
 pub use stamp::{CHAIN, MUTATIONS, MutationEntry};
 pub use warnings::ChainWarning;
+pub use warnings::Denials;

@@ -5,26 +5,22 @@
 //! If anything fails, the last good chain keeps serving.
 
 mod build;
-mod disk;
-mod identity;
-mod slot;
-mod snapshot;
-mod watch;
+mod directory;
 
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use arc_swap::ArcSwap;
 use futures::future::BoxFuture;
 use podloom_control_loop::{ControlLoop, Options, Recorder};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use self::build::{Builder, Terms};
-use self::disk::Disk;
-use self::identity::Directory;
-use self::snapshot::Snapshots;
-use self::watch::Directories;
+use self::build::Builder;
+use self::directory::{Directories, Directory, Disk};
 use crate::bundle::BundleError;
 use crate::chain::{Chain, ChainError};
 use crate::engine::Engine;
@@ -32,8 +28,6 @@ use crate::manifest::MANIFEST;
 use crate::proof::ProofFailure;
 use crate::signature::{SignatureError, Signers};
 use crate::text;
-
-pub use self::slot::{FailedReload, Serving, Slot};
 
 /// How much longer than its timeout a build may take before the loop drops it: a call of a plugin that runs then ends first.
 const BUILD_GRACE: Duration = Duration::from_secs(60);
@@ -208,11 +202,8 @@ fn with_directory(directory: &Path, error: &BundleError) -> String {
 
 fn unproven(directory: &Path, failures: &[ProofFailure]) -> String {
     const SHOWN: usize = 5;
-    let shown: Vec<String> = failures
-        .iter()
-        .take(SHOWN)
-        .map(ToString::to_string)
-        .collect();
+    let shown = failures.iter().take(SHOWN).map(ToString::to_string);
+    let shown: Vec<String> = shown.collect();
     let mut text = format!("{}/{MANIFEST}: {}", directory.display(), shown.join("; "));
     if failures.len() > SHOWN {
         text.push_str(&format!("; and {} more", failures.len() - SHOWN));
@@ -223,24 +214,9 @@ fn unproven(directory: &Path, failures: &[ProofFailure]) -> String {
 impl Loader {
     /// Loads, watches and reloads until `stop` is cancelled. Compiling runs on threads of its own.
     pub async fn run(self, stop: CancellationToken) {
-        let directory = Directory::new(&self.directory);
-        let attempts = Attempts {
-            slot: Arc::clone(&self.slot),
-            report: self.report,
-        };
+        let directory = Directory(self.directory.as_path().into());
         let disk = Disk::default();
         let source = Directories::new(directory, self.watch, disk.clone());
-        let storage = Snapshots { disk };
-        let handler = Builder::new(
-            self.engine,
-            attempts,
-            Terms {
-                signers: self.signers.map(Arc::new),
-                admit: self.admit,
-            },
-            self.scan_interval,
-            self.build_timeout,
-        );
         let options = Options {
             workers: NonZeroUsize::MIN,
             resync_interval: Some(self.scan_interval),
@@ -250,37 +226,107 @@ impl Loader {
         };
         let control = ControlLoop {
             options,
-            recorder: self.recorder,
-            ..ControlLoop::new(self.name, source, storage, handler)
+            recorder: Arc::clone(&self.recorder),
+            ..ControlLoop::new(self.name, source, disk, Builder::new(self))
         };
         control.run(stop).await;
     }
 }
 
-/// Records the result of an attempt in the slot, then reports it.
-struct Attempts {
-    slot: Arc<Slot>,
-    report: Arc<dyn Fn(&Reload) + Send + Sync>,
+/// Holds the chain that serves. It is swapped atomically, so a pod passes through one chain from start to end.
+pub struct Slot {
+    serving: ArcSwap<Serving>,
+    attempted: watch::Sender<bool>,
 }
 
-impl Attempts {
-    fn swapped(&self, chain: Chain, took: Duration) {
-        let chain = Arc::new(chain);
-        self.slot.swap(Arc::clone(&chain));
-        (self.report)(&Reload::Swapped { chain, took });
-    }
+/// The chain that serves, and the error of the last attempt to load one.
+#[derive(Clone, Debug, Default)]
+pub struct Serving {
+    /// None until a chain was loaded.
+    pub chain: Option<Arc<Chain>>,
+    /// Since when it serves.
+    pub since: Option<SystemTime>,
+    /// Why the last attempt failed, if it did.
+    pub failed: Option<FailedReload>,
+}
 
-    fn restored(&self) {
-        if let Some(chain) = self.slot.restore() {
-            (self.report)(&Reload::Restored { chain });
+/// A failed attempt to load a chain.
+#[derive(Clone, Debug)]
+pub struct FailedReload {
+    /// When it failed like this for the first time.
+    pub at: SystemTime,
+    /// Why.
+    pub error: Arc<LoadError>,
+}
+
+impl Default for Slot {
+    /// Nothing serves yet.
+    fn default() -> Self {
+        Self {
+            serving: ArcSwap::default(),
+            attempted: watch::Sender::new(false),
         }
     }
+}
 
-    fn refused(&self, error: &Arc<LoadError>) {
-        let repeated = self.slot.refuse(error);
-        (self.report)(&Reload::Refused {
-            error: Arc::clone(error),
-            repeated,
-        });
+impl fmt::Debug for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Slot").field(&self.serving()).finish()
+    }
+}
+
+impl Slot {
+    /// What serves now. Get it once per pod, so that the pod sees one chain.
+    pub fn serving(&self) -> Arc<Serving> {
+        self.serving.load_full()
+    }
+
+    /// Waits until the first attempt to load a chain has succeeded or failed.
+    pub async fn attempted(&self) {
+        let mut attempted = self.attempted.subscribe();
+        // The sender lives as long as the slot.
+        let _never_closed = attempted.wait_for(|attempted| *attempted).await;
+    }
+
+    /// Swaps in another chain.
+    pub fn swap(&self, chain: Arc<Chain>) {
+        self.serving.store(Arc::new(Serving {
+            chain: Some(chain),
+            since: Some(SystemTime::now()),
+            failed: None,
+        }));
+        self.attempted.send_replace(true);
+    }
+
+    /// Clears the last failure; returns the serving chain if there was a failure.
+    fn restore(&self) -> Option<Arc<Chain>> {
+        let serving = self.serving();
+        serving.failed.as_ref()?;
+        self.serving.store(Arc::new(Serving {
+            failed: None,
+            ..Serving::clone(&serving)
+        }));
+        serving.chain.clone()
+    }
+
+    /// Records why an attempt failed; returns whether the attempt before failed for the same reason. The chain keeps serving.
+    pub fn refuse(&self, error: &Arc<LoadError>) -> bool {
+        let serving = self.serving();
+        let known = serving
+            .failed
+            .as_ref()
+            .is_some_and(|failed| failed.error.to_string() == error.to_string());
+        if !known {
+            let failed = FailedReload {
+                at: SystemTime::now(),
+                error: Arc::clone(error),
+            };
+            self.serving.store(Arc::new(Serving {
+                failed: Some(failed),
+                ..Serving::clone(&serving)
+            }));
+        }
+        self.attempted.send_replace(true);
+        known
     }
 }

@@ -1,21 +1,21 @@
 //! `chain.yaml`: which plugins run, in which order, with which grants, configuration and limits.
 
-mod lines;
-mod scalars;
-
 use std::borrow::Cow;
+use std::fmt;
+use std::time::Duration;
 
-use podloom_mutation::show_bytes;
+use podloom_mutation::{show_bytes, show_duration};
+use podloom_syntax::names;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use serde_saphyr::{MessageFormatter, SnippetMode, Spanned, UserMessageFormatter};
 
-pub(crate) use self::lines::Lines;
-pub(crate) use self::scalars::{
-    FileName, MemoryLimit, PluginName, Sha256, TimeLimit, is_dns_label,
+use crate::limits::{
+    CallLimits, DEFAULT_MEMORY, DEFAULT_TIMEOUT, MANIFEST_BYTES, MAX_MEMORY, MAX_TIMEOUT,
+    MIN_MEMORY, MIN_TIMEOUT, PLUGINS, PluginSize,
 };
-use crate::limits::{CallLimits, MANIFEST_BYTES, PLUGINS, PluginSize};
 use crate::matching::Match;
 use crate::text::one_line;
 
@@ -223,15 +223,10 @@ impl Manifest {
     fn check_names(&self) -> Result<(), ManifestError> {
         for (index, entry) in self.plugins.iter().enumerate() {
             let name = &entry.name.value;
-            let first = self
-                .plugins
-                .iter()
-                .take(index)
-                .find(|earlier| earlier.name.value == *name);
-            if let Some(first) = first {
-                let name = name.0.clone();
+            let mut earlier = self.plugins.iter().take(index);
+            if let Some(first) = earlier.find(|earlier| earlier.name.value == *name) {
                 return Err(ManifestError::DuplicateName {
-                    name,
+                    name: name.0.clone(),
                     line: entry.line(),
                     first: first.line(),
                 });
@@ -289,6 +284,275 @@ pub fn manifest_schema() -> Value {
         .into_generator()
         .into_root_schema_for::<Manifest>()
         .to_value()
+}
+
+/// A DNS label.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(try_from = "String")]
+#[schemars(extend("maxLength" = 63, "pattern" = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
+pub(crate) struct PluginName(pub(crate) String);
+
+impl TryFrom<String> for PluginName {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        if is_dns_label(&name) {
+            return Ok(Self(name));
+        }
+        Err(format!(
+            "plugin name {name:?} is not a DNS label; use at most 63 of a-z, 0-9 and `-`, without `-` at either end"
+        ))
+    }
+}
+
+pub(crate) fn is_dns_label(name: &str) -> bool {
+    names::dns_label(name).is_ok()
+}
+
+/// The name of a plugin file in the same directory.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Eq, PartialOrd, Ord)]
+#[serde(try_from = "String")]
+#[schemars(extend("maxLength" = 253, "pattern" = "^[-._a-zA-Z0-9]+\\.wasm(\\.gz)?$"))]
+pub(crate) struct FileName(pub(crate) String);
+
+impl TryFrom<String> for FileName {
+    type Error = String;
+
+    /// Allows the characters of a `ConfigMap` key, since a bundle can be a `ConfigMap`.
+    fn try_from(name: String) -> Result<Self, String> {
+        if name.contains(['/', '\\']) {
+            return Err(format!(
+                "file {name:?} is in another directory; put the file beside chain.yaml, and name it without a path"
+            ));
+        }
+        let allowed = |char: char| char.is_ascii_alphanumeric() || "-._".contains(char);
+        if name.len() > 253 || name.starts_with("..") || !name.chars().all(allowed) {
+            return Err(format!(
+                "file {name:?} is not a valid key of a ConfigMap; use letters, digits, `-`, `_` and `.`"
+            ));
+        }
+        if !name.ends_with(".wasm") && !name.ends_with(".wasm.gz") {
+            return Err(format!(
+                "file {name:?} is not a plugin; its name must end in .wasm or .wasm.gz"
+            ));
+        }
+        Ok(Self(name))
+    }
+}
+
+/// A SHA-256 digest in lower-case hexadecimal.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(try_from = "String")]
+#[schemars(extend("pattern" = "^(sha256:)?[0-9a-fA-F]{64}$"))]
+pub(crate) struct Sha256(pub(crate) String);
+
+impl TryFrom<String> for Sha256 {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let digits = text.strip_prefix("sha256:").unwrap_or(&text);
+        if digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Ok(Self(digits.to_ascii_lowercase()));
+        }
+        Err(format!(
+            "sha256 {text:?} is not a digest; write 64 hexadecimal digits"
+        ))
+    }
+}
+
+/// A memory limit in bytes.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(try_from = "String")]
+#[schemars(extend("type" = ["string", "integer"], "pattern" = "^[0-9]+(k|M|G|Ki|Mi|Gi)?$"))]
+#[schemars(rename = "Memory")]
+pub(crate) struct MemoryLimit(pub(crate) usize);
+
+impl Default for MemoryLimit {
+    fn default() -> Self {
+        Self(DEFAULT_MEMORY)
+    }
+}
+
+impl TryFrom<String> for MemoryLimit {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let bytes = quantity(&text).ok_or_else(|| {
+            format!(
+                "memory {text:?} is not a quantity of bytes; write for example 16Mi, 1500Ki or 20M"
+            )
+        })?;
+        if (MIN_MEMORY..=MAX_MEMORY).contains(&bytes) {
+            return Ok(Self(bytes));
+        }
+        let (least, most) = (show_bytes(MIN_MEMORY), show_bytes(MAX_MEMORY));
+        Err(format!(
+            "memory {text:?} is out of range; use {least} to {most}"
+        ))
+    }
+}
+
+fn quantity(text: &str) -> Option<usize> {
+    let digits = text.trim_end_matches(|char: char| !char.is_ascii_digit());
+    let unit: usize = match text.get(digits.len()..)? {
+        "" => 1,
+        "k" => 1000,
+        "M" => 1000 * 1000,
+        "G" => 1000 * 1000 * 1000,
+        "Ki" => 1 << 10,
+        "Mi" => 1 << 20,
+        "Gi" => 1 << 30,
+        _ => return None,
+    };
+    unsigned(digits)?.checked_mul(unit)
+}
+
+/// Unlike `str::parse`, accepts no sign.
+fn unsigned(digits: &str) -> Option<usize> {
+    let are_digits = digits.bytes().all(|byte| byte.is_ascii_digit());
+    are_digits.then(|| digits.parse().ok())?
+}
+
+/// A time limit.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(try_from = "String")]
+#[schemars(extend("pattern" = "^[0-9]+(ms|s)$"))]
+#[schemars(rename = "Timeout")]
+pub(crate) struct TimeLimit(pub(crate) Duration);
+
+impl Default for TimeLimit {
+    fn default() -> Self {
+        Self(DEFAULT_TIMEOUT)
+    }
+}
+
+impl TryFrom<String> for TimeLimit {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let duration = duration(&text).ok_or_else(|| {
+            format!("timeout {text:?} is not a duration; write for example 250ms or 1s")
+        })?;
+        if (MIN_TIMEOUT..=MAX_TIMEOUT).contains(&duration) {
+            return Ok(Self(duration));
+        }
+        let (least, most) = (show_duration(MIN_TIMEOUT), show_duration(MAX_TIMEOUT));
+        Err(format!(
+            "timeout {text:?} is out of range; use {least} to {most}"
+        ))
+    }
+}
+
+fn duration(text: &str) -> Option<Duration> {
+    let digits = text.trim_end_matches(|char: char| !char.is_ascii_digit());
+    let number = u64::try_from(unsigned(digits)?).ok()?;
+    match text.get(digits.len()..)? {
+        "ms" => Some(Duration::from_millis(number)),
+        "s" => Some(Duration::from_secs(number)),
+        _ => None,
+    }
+}
+
+/// The lines of all values of a YAML document, for messages about values that were parsed without their positions.
+pub(crate) struct Lines(Option<Spanned<Node>>);
+
+enum Node {
+    Scalar,
+    List(Vec<Spanned<Self>>),
+    Map(Vec<(String, Spanned<Self>)>),
+}
+
+impl Lines {
+    /// Reads a text; what cannot be read has no lines.
+    pub(crate) fn of(text: &str) -> Self {
+        Self(serde_saphyr::from_str(text).ok())
+    }
+
+    /// The line of the value at a JSON Pointer, or of the last value on the way that exists; 0 if nothing is known.
+    pub(crate) fn line(&self, pointer: &str) -> u64 {
+        let Some(mut here) = self.0.as_ref() else {
+            return 0;
+        };
+        for raw in pointer.split('/').skip(1) {
+            let segment = raw.replace("~1", "/").replace("~0", "~");
+            let next = match &here.value {
+                Node::Scalar => None,
+                Node::List(items) => segment.parse().ok().and_then(|at: usize| items.get(at)),
+                Node::Map(fields) => {
+                    let field = fields.iter().find(|(key, _)| *key == segment);
+                    field.map(|(_, value)| value)
+                }
+            };
+            match next {
+                Some(next) => here = next,
+                None => break,
+            }
+        }
+        here.referenced.line()
+    }
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Self::Scalar)
+    }
+}
+
+/// Any node visits a value.
+impl<'de> Visitor<'de> for Node {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
+        Ok(Self::Scalar)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
+        Ok(Self::Scalar)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
+        Ok(Self::Scalar)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
+        Ok(Self::Scalar)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self, E> {
+        Ok(Self::Scalar)
+    }
+
+    fn visit_none<E>(self) -> Result<Self, E> {
+        Ok(Self::Scalar)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self, D::Error> {
+        Self::deserialize(deserializer)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = list.next_element()? {
+            items.push(item);
+        }
+        Ok(Self::List(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self, A::Error> {
+        let mut fields = Vec::new();
+        while let Some(key) = map.next_key::<String>()? {
+            fields.push((key, map.next_value()?));
+        }
+        Ok(Self::Map(fields))
+    }
 }
 
 #[cfg(test)]

@@ -1,28 +1,30 @@
 //! A plugin of a chain: its code, its description, its grants and its configuration.
 
-mod config;
 mod description;
-mod suspect;
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use podloom_mutation::{CallFailure, show_bytes};
 use podloom_pod_path::{Access, Grants, UnknownField};
 use serde_json::{Map, Value};
 
-pub use self::config::{ConfigComplaint, ConfigError};
-pub use self::description::{Description, DescriptionError};
-pub(crate) use self::suspect::message;
-use crate::component::{self, Compiled, ComponentError};
+pub use self::description::{ConfigComplaint, ConfigError, Description, DescriptionError};
+use crate::component::{ComponentError, Form, Names};
 use crate::engine::Engine;
-use crate::file::{self, FileError};
-use crate::limits::{CHAIN_PATHS_BYTES, CallLimits, PluginSize};
+use crate::file::FileError;
+use crate::limits::{CHAIN_PATHS_BYTES, CallLimits, MemoryBudget, PluginSize};
 use crate::manifest::{FailurePolicy, PluginEntry};
 use crate::matching::Match;
-use crate::sandbox::{CallSettings, Sandbox};
-use crate::text;
-use crate::until::Until;
+use crate::request::Until;
+use crate::sandbox::{CallSettings, LinkedCode, Sandbox};
+use crate::text::one_line;
+use crate::{component, file, text};
+
+/// How many bytes of a message about a probable mistake are shown.
+const WORDS: usize = 500;
+/// How many such messages about one plugin are kept. Fewer are shown, and the others counted.
+const MOST: usize = 1000;
 
 /// A plugin of a chain.
 #[derive(Clone)]
@@ -64,10 +66,13 @@ pub struct Plugin {
 /// The compiled code of one file. Plugins with the same file share it, and the next chain reuses it.
 pub(crate) struct PluginCode {
     pub(crate) sha256: String,
-    pub(crate) shipped_bytes: usize,
+    shipped_bytes: usize,
+    wasm_bytes: usize,
     /// Whose bounds it was checked against.
     pub(crate) size: PluginSize,
-    pub(crate) compiled: Compiled,
+    compile_time: Duration,
+    names: Names,
+    code: LinkedCode,
     /// The schema of the configuration, once a plugin has described itself.
     schema: OnceLock<Option<Arc<str>>>,
 }
@@ -163,27 +168,32 @@ impl PluginCode {
         size: PluginSize,
         until: Until,
     ) -> Result<Self, PluginError> {
-        let unpacked = file::unpack(shipped, size)?;
-        let compiled = component::compile(engine, unpacked.wasm, size, until)?;
+        let wasm = file::wasm_of(shipped, size)?;
+        let (wasm_bytes, started) = (wasm.len(), Instant::now());
+        let (names, code) = component::compile(engine, wasm, size, until)?;
         Ok(Self {
             sha256: file::sha256(shipped),
-            shipped_bytes: unpacked.shipped_bytes,
+            shipped_bytes: shipped.len(),
+            wasm_bytes,
             size,
-            compiled,
+            compile_time: started.elapsed(),
+            names,
+            code,
             schema: OnceLock::new(),
         })
     }
 
-    /// Keeps one copy of the schema for all plugins with this file.
-    fn share_schema(&self, description: &mut Description) -> Result<(), DescriptionError> {
-        let shared = self
-            .schema
-            .get_or_init(|| description.config_schema.clone());
-        if *shared != description.config_schema {
-            return Err(DescriptionError::ChangingSchema);
+    /// Calls `describe`, and keeps one copy of the schema for all plugins with this file.
+    fn describe(&self, sandbox: Sandbox<'_>) -> Result<Description, PluginError> {
+        let said = sandbox.describe().map_err(PluginError::Describe)?;
+        let mut description = Description::check(said)?;
+        let schema = &mut description.config_schema;
+        let shared = self.schema.get_or_init(|| schema.clone());
+        if shared != schema {
+            return Err(DescriptionError::ChangingSchema.into());
         }
-        description.config_schema.clone_from(shared);
-        Ok(())
+        schema.clone_from(shared);
+        Ok(description)
     }
 }
 
@@ -193,13 +203,10 @@ impl Plugin {
         engine: &Engine,
         entry: &PluginEntry,
         code: Arc<PluginCode>,
-        budget: &Arc<crate::budget::MemoryBudget>,
+        budget: &Arc<MemoryBudget>,
     ) -> Result<Self, PluginError> {
-        let granted = entry.read.iter().chain([&entry.allow]);
-        if !granted
-            .into_iter()
-            .all(|paths| budget.take_for_paths(paths))
-        {
+        let mut granted = entry.read.iter().chain([&entry.allow]);
+        if !granted.all(|paths| budget.take_for_paths(paths)) {
             return Err(PluginError::ChainPaths);
         }
         let config = Value::Object(entry.config.clone().unwrap_or_default());
@@ -214,18 +221,19 @@ impl Plugin {
         ));
         let sandbox = Sandbox {
             engine,
-            code: &code.compiled.code,
+            code: &code.code,
             settings: &settings,
         };
-        let description = describe(sandbox, &code)?;
+        let description = code.describe(sandbox)?;
         let needed = [&description.reads, &description.writes];
         if !needed.into_iter().all(|paths| budget.take_for_paths(paths)) {
             return Err(PluginError::ChainPaths);
         }
         let read = readable(entry, &description)?;
         let (access, unknown) = grant(&description, &entry.allow, &read)?;
-        let mut warnings = suspect::mistakes(entry, &description, &unknown);
-        let said = config::check(sandbox, &config, description.config_schema.as_deref())?;
+        let mut warnings = mistakes(entry, &description, &unknown);
+        let said =
+            description::check_config(sandbox, &config, description.config_schema.as_deref())?;
         warnings.extend(said.warnings);
         sandbox.prepare().map_err(PluginError::Prepare)?;
         Ok(Self {
@@ -274,44 +282,10 @@ impl Plugin {
     pub(crate) fn sandbox<'a>(&'a self, engine: &'a Engine) -> Sandbox<'a> {
         Sandbox {
             engine,
-            code: &self.code.compiled.code,
+            code: &self.code.code,
             settings: &self.settings,
         }
     }
-}
-
-/// Gets a plugin's description outside of a chain. If a configuration is given, it is validated too.
-pub(crate) fn describe_alone(
-    engine: &Engine,
-    code: &PluginCode,
-    config: Option<&Map<String, Value>>,
-) -> Result<Description, PluginError> {
-    let value = Value::Object(config.cloned().unwrap_or_default());
-    let settings = Arc::new(CallSettings::new(
-        "inspected".to_owned(),
-        value.to_string(),
-        CallLimits::default(),
-        Arc::default(),
-        None,
-    ));
-    let sandbox = Sandbox {
-        engine,
-        code: &code.compiled.code,
-        settings: &settings,
-    };
-    let description = describe(sandbox, code)?;
-    if config.is_some() {
-        config::check(sandbox, &value, description.config_schema.as_deref())?;
-        sandbox.prepare().map_err(PluginError::Prepare)?;
-    }
-    Ok(description)
-}
-
-fn describe(sandbox: Sandbox<'_>, code: &PluginCode) -> Result<Description, PluginError> {
-    let said = sandbox.describe().map_err(PluginError::Describe)?;
-    let mut description = Description::check(said)?;
-    code.share_schema(&mut description)?;
-    Ok(description)
 }
 
 /// Grants the plugin what the manifest lists, not what it needs, since people review the manifest. Also returns the unknown fields
@@ -324,15 +298,13 @@ pub(crate) fn grant(
     let wrong = |field| {
         move |error: podloom_pod_path::GrantError| PluginError::Grant {
             field,
-            message: text::one_line(&error.to_string(), 500),
+            message: one_line(&error.to_string(), 500),
         }
     };
     for (field, paths) in [("allow", allow), ("read", read)] {
         if let Some(path) = paths.iter().find(|path| !text::is_plain(path)) {
-            let message = format!(
-                "{} contains invisible characters; remove them",
-                text::one_line(path, 200)
-            );
+            let path = one_line(path, 200);
+            let message = format!("{path} contains invisible characters; remove them");
             return Err(PluginError::Grant { field, message });
         }
     }
@@ -389,12 +361,111 @@ fn only(granted: &str) -> String {
 }
 
 fn shown(grants: &Grants) -> String {
-    text::one_line(&grants.to_string(), 2000)
+    one_line(&grants.to_string(), 2000)
 }
 
 fn paths(paths: &[String]) -> String {
-    let shown = paths
-        .iter()
-        .map(|path| podloom_pod_path::shown(path).to_owned());
-    text::list(&shown.collect::<Vec<String>>())
+    let shown = paths.iter().map(|path| podloom_pod_path::shown(path));
+    text::list(&shown.collect::<Vec<_>>())
+}
+
+/// What is probably a mistake in a plugin's entry and in what it asks for, though it can run; `granted` are the unknown fields in what the manifest grants.
+fn mistakes(
+    entry: &PluginEntry,
+    description: &Description,
+    granted: &[UnknownField],
+) -> Vec<String> {
+    let mut messages = entry.matches.warnings();
+    let unknown = [
+        ("chain.yaml grants", granted),
+        (
+            "it needs to write",
+            &description.needed_writes.unknown_fields(),
+        ),
+        (
+            "it needs to read",
+            &description.needed_reads.unknown_fields(),
+        ),
+    ];
+    for (who, fields) in unknown {
+        messages.extend(fields.iter().map(|unknown| message(who, unknown)));
+    }
+    messages.truncate(MOST);
+    messages
+}
+
+/// A message about an unknown field.
+pub(crate) fn message(who: &str, unknown: &UnknownField) -> String {
+    one_line(&format!("{who} {unknown}"), WORDS)
+}
+
+/// Everything that can be found out about a plugin file.
+#[derive(Debug)]
+pub struct Inspection {
+    /// The plugin's description of itself with the given configuration.
+    pub description: Description,
+    /// The digest of the file as shipped, in hexadecimal.
+    pub sha256: String,
+    /// Whether it ships a core module or a component.
+    pub form: Form,
+    /// The version of the contract that it was built for.
+    pub contract: String,
+    /// The interfaces it imports.
+    pub imports: Vec<String>,
+    /// The interfaces of the contract that it exports.
+    pub exports: Vec<String>,
+    /// Its size as shipped.
+    pub shipped_bytes: usize,
+    /// Its size as Wasm, which differs from the above if it ships gzipped.
+    pub wasm_bytes: usize,
+    /// The size that its entry in a chain must allow.
+    pub size: PluginSize,
+    /// How long encoding and compiling took.
+    pub compile_time: Duration,
+}
+
+/// Compiles a plugin and gets its description. If a configuration is given, it is validated too.
+///
+/// # Errors
+/// If the file is not a plugin, its description is invalid, or it rejects the configuration.
+pub fn inspect(
+    engine: &Arc<Engine>,
+    shipped: &[u8],
+    config: Option<&Map<String, Value>>,
+) -> Result<Inspection, PluginError> {
+    let of = |size| PluginCode::of(engine, shipped, size, Until::DONE);
+    let code = match of(PluginSize::Standard) {
+        Err(error) if error.is_too_large() => of(PluginSize::Large)?,
+        code => code?,
+    };
+    let value = Value::Object(config.cloned().unwrap_or_default());
+    let settings = Arc::new(CallSettings::new(
+        "inspected".to_owned(),
+        value.to_string(),
+        CallLimits::default(),
+        Arc::default(),
+        None,
+    ));
+    let sandbox = Sandbox {
+        engine,
+        code: &code.code,
+        settings: &settings,
+    };
+    let description = code.describe(sandbox)?;
+    if config.is_some() {
+        description::check_config(sandbox, &value, description.config_schema.as_deref())?;
+        sandbox.prepare().map_err(PluginError::Prepare)?;
+    }
+    Ok(Inspection {
+        description,
+        sha256: code.sha256,
+        form: code.names.form,
+        contract: code.names.contract,
+        imports: code.names.imports,
+        exports: code.names.exports,
+        shipped_bytes: code.shipped_bytes,
+        wasm_bytes: code.wasm_bytes,
+        size: code.size,
+        compile_time: code.compile_time,
+    })
 }

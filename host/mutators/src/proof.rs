@@ -11,8 +11,8 @@ use serde_json::Value;
 use crate::chain::{Chain, Passing};
 use crate::plugin::Plugin;
 use crate::request::RunMode;
+use crate::request::Until;
 use crate::text::{self, one_line};
-use crate::until::Until;
 
 /// How many bytes of a plugin's reason are shown.
 const WORDS: usize = 1000;

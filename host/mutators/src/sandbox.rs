@@ -3,36 +3,35 @@
 //! No state of the guest survives a call with a pod, so no plugin can carry data from one pod to another. Memory of the host is
 //! limited too: text is cut, and the transaction charges for writes.
 
+mod abi;
 mod component;
-mod failure;
+mod kept;
 mod module;
 mod services;
-mod usage;
-mod views;
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use podloom_mutation::{CallFailure, Note, PodRequest, show_bytes};
+use podloom_mutation::{
+    CallFailure, Note, PluginOutcome, PluginRun, PodRequest, Severity, show_bytes,
+};
 use podloom_pod_path::Transaction;
 use podloom_turns::Lines;
-use wasmtime::Store;
+use wasmtime::{ResourceLimiter, Store, Trap, WasmBacktrace};
 
-pub(crate) use self::component::{Component, LinkError};
+pub(crate) use self::component::Component;
+use self::kept::{Prepared, Views};
 pub(crate) use self::module::Module;
-use self::module::Prepared;
-use self::usage::{GuestLimiter, GuestOutput};
-use self::views::Views;
-use crate::bindings::{Description, Rejection};
-use crate::budget::MemoryBudget;
-use crate::engine::{CallPurpose, Engine, ticks};
+use crate::contract::{Description, Rejection};
+use crate::engine::{BACKTRACE_FRAMES, CORE_INSTANCES, CallPurpose, Engine, TABLE_ELEMENTS, ticks};
 use crate::limits::{
-    CHAIN_KEPT_BYTES, CallLimits, HANDLES, PAYLOAD_BYTES, PREPARED_BYTES, REASON_BYTES,
+    CHAIN_KEPT_BYTES, CallLimits, HANDLES, MemoryBudget, NOTE_BYTES, NOTES, PAYLOAD_BYTES,
+    PREPARED_BYTES, REASON_BYTES,
 };
-use crate::request::{PodFields, RunMode, pod_event};
+use crate::request::{PodFields, RunMode, Until, pod_event};
 use crate::text::one_line;
-use crate::until::Until;
 
 /// What is the same in every call of a plugin.
 #[derive(Debug)]
@@ -87,7 +86,8 @@ pub(crate) struct Guest {
     pod: Option<Transaction>,
     /// None if the guest is not called for a pod.
     mode: Option<RunMode>,
-    limiter: GuestLimiter,
+    /// How much memory the guest has so far, all its memories together. It never shrinks.
+    memory: usize,
     output: GuestOutput,
     /// Only for core modules; none until the module is instantiated.
     module: Option<module::ModuleState>,
@@ -117,19 +117,6 @@ pub(crate) struct Sandbox<'a> {
     pub(crate) settings: &'a Arc<CallSettings>,
 }
 
-/// The results of a call of `mutate`; the transaction is still open.
-pub(crate) struct Mutated {
-    pub(crate) transaction: Transaction,
-    pub(crate) notes: Vec<Note>,
-    /// Where its own program denied, if it says so.
-    pub(crate) denials: Vec<String>,
-    /// How much memory the plugin had at the end, in bytes.
-    pub(crate) memory: usize,
-    /// How many instructions it executed; none unless the engine counts them.
-    pub(crate) fuel: Option<u64>,
-    pub(crate) end: CallResult,
-}
-
 /// What a plugin says about its configuration.
 pub(crate) struct ConfigVerdict {
     /// What is wrong with it.
@@ -138,13 +125,6 @@ pub(crate) struct ConfigVerdict {
     pub(crate) warnings: Vec<String>,
     /// Where a program in it denies.
     pub(crate) denials: Vec<String>,
-}
-
-/// How a call of `mutate` ended.
-pub(crate) enum CallResult {
-    Done,
-    Denied(String),
-    Failed(CallFailure),
 }
 
 impl Sandbox<'_> {
@@ -218,27 +198,26 @@ impl Sandbox<'_> {
         Ok(())
     }
 
-    /// Calls `mutate` with a pod. It is overdue if it has not returned by then.
+    /// Calls `mutate` with a pod. It is overdue if it has not returned by then. The transaction is still open; a run without a
+    /// rejection or a failure counts as unchanged.
     pub(crate) fn mutate(
         self,
         mode: RunMode,
         transaction: Transaction,
         request: Arc<PodRequest>,
         until: Until,
-    ) -> Mutated {
+    ) -> (Transaction, PluginRun) {
         let purpose = match mode {
             RunMode::Serve => CallPurpose::Pod,
             RunMode::Prove { .. } => CallPurpose::Trial,
         };
         let Some(_permit) = self.engine.permit(purpose, until) else {
-            return Mutated {
-                transaction,
-                notes: Vec::new(),
-                denials: Vec::new(),
-                memory: 0,
-                fuel: None,
-                end: CallResult::Failed(CallFailure::Overdue),
+            let outcome = PluginOutcome::Failed(CallFailure::Overdue);
+            let run = PluginRun {
+                outcome,
+                ..PluginRun::default()
             };
+            return (transaction, run);
         };
         let limit = until
             .left()
@@ -248,36 +227,32 @@ impl Sandbox<'_> {
             LinkedCode::Module(module) => module.mutate(&mut store),
             LinkedCode::Component(component) => component.mutate(&mut store),
         };
-        let end = match result {
-            Ok(Ok(())) => CallResult::Done,
-            Ok(Err(Rejection::Denied(reason))) => CallResult::Denied(reason_line(&reason)),
+        let outcome = match result {
+            Ok(Ok(())) => PluginOutcome::Unchanged,
+            Ok(Err(Rejection::Denied(reason))) => PluginOutcome::Denied(reason_line(&reason)),
             Ok(Err(Rejection::Failed(reason))) => {
-                CallResult::Failed(CallFailure::Reported(reason_line(&reason)))
+                PluginOutcome::Failed(CallFailure::Reported(reason_line(&reason)))
             }
-            Err(error) => match self.failure(&error, store.data()) {
-                CallFailure::TimedOut { .. } if limit < self.limit() => {
-                    CallResult::Failed(CallFailure::Overdue)
-                }
-                failure => CallResult::Failed(failure),
-            },
+            Err(error) => PluginOutcome::Failed(match self.failure(&error, store.data()) {
+                CallFailure::TimedOut { .. } if limit < self.limit() => CallFailure::Overdue,
+                failure => failure,
+            }),
         };
         let fuel = self.engine.counts_fuel.then(|| store.get_fuel());
-        let Guest {
-            pod,
-            limiter,
-            mut output,
-            ..
-        } = store.into_data();
-        let transaction =
-            pod.expect("the store was created with a transaction above, and no import removes it");
-        Mutated {
-            transaction,
+        let guest = store.into_data();
+        let transaction = guest
+            .pod
+            .expect("the store was created with a transaction above, and no import removes it");
+        let mut output = guest.output;
+        let run = PluginRun {
+            outcome,
             denials: std::mem::take(&mut output.denials),
             notes: output.into_notes(),
-            memory: limiter.memory(),
+            memory: guest.memory,
             fuel: fuel.and_then(Result::ok).map(|left| u64::MAX - left),
-            end,
-        }
+            ..PluginRun::default()
+        };
+        (transaction, run)
     }
 
     /// Create it while a permit is held, and drop it before the permit: the pool has as many slots as there are permits, and a slot
@@ -294,12 +269,12 @@ impl Sandbox<'_> {
             request,
             pod,
             mode,
-            limiter: GuestLimiter::new(self.settings.limits.memory),
+            memory: 0,
             output: GuestOutput::default(),
             module: None,
         };
         let mut store = Store::new(&self.engine.wasm, guest);
-        store.limiter(|guest| &mut guest.limiter);
+        store.limiter(|guest| guest);
         store.set_epoch_deadline(ticks(limit));
         store.set_hostcall_fuel(PAYLOAD_BYTES);
         if self.engine.counts_fuel {
@@ -323,11 +298,11 @@ impl Sandbox<'_> {
             error = %one_line(&format!("{error:#}"), 1000),
             "plugin call failed"
         );
-        let failure = failure::of(error, self.limit());
+        let failure = cause_of(error, self.limit());
         match (failure, &guest.output.last_error) {
             // A panic is a trap without a message; the SDK logs the message first.
             (CallFailure::Trapped(trap), Some(message)) => {
-                CallFailure::Trapped(match failure::lacking(message) {
+                CallFailure::Trapped(match lacking(message) {
                     Some(lacking) => format!(
                         "{lacking}: {message} ({trap}); `podloom plugin build` shows the line"
                     ),
@@ -346,4 +321,226 @@ fn reason_line(reason: &str) -> String {
     } else {
         line
     }
+}
+
+/// A refused growth ends the call: a guest that went on would fail later with a less helpful message.
+impl ResourceLimiter for Guest {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        self.memory = self.memory.saturating_add(desired.saturating_sub(current));
+        let limit = self.settings.limits.memory;
+        match self.memory {
+            memory if memory > limit => Err(CallFailure::OutOfMemory { limit }.into()),
+            _ => Ok(true),
+        }
+    }
+
+    fn table_growing(
+        &mut self,
+        _: usize,
+        desired: usize,
+        _: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        if desired > TABLE_ELEMENTS {
+            return Err(CallFailure::OverLimit(format!(
+                "it wants a table of more than {TABLE_ELEMENTS} entries"
+            ))
+            .into());
+        }
+        Ok(true)
+    }
+
+    fn memory_grow_failed(&mut self, error: wasmtime::Error) -> wasmtime::Result<()> {
+        Err(cannot_grow("memory", &error))
+    }
+
+    fn table_grow_failed(&mut self, error: wasmtime::Error) -> wasmtime::Result<()> {
+        Err(cannot_grow("table", &error))
+    }
+
+    fn instances(&self) -> usize {
+        CORE_INSTANCES as usize
+    }
+
+    fn tables(&self) -> usize {
+        CORE_INSTANCES as usize
+    }
+
+    fn memories(&self) -> usize {
+        CORE_INSTANCES as usize
+    }
+}
+
+fn cannot_grow(what: &str, error: &wasmtime::Error) -> wasmtime::Error {
+    let why = one_line(&error.to_string(), 200);
+    CallFailure::OverLimit(format!("its {what} cannot grow: {why}")).into()
+}
+
+/// What a guest logged and noted during one call.
+#[derive(Default)]
+struct GuestOutput {
+    lines: usize,
+    warnings: Said,
+    notes: Said,
+    /// The lines that name a place where its program denies.
+    denials: Vec<String>,
+    /// The last line that it logged as an error.
+    last_error: Option<String>,
+}
+
+/// The first notes of a severity. Of each as many are kept as are shown of both, so that the last warning comes before the first note.
+#[derive(Default)]
+struct Said {
+    first: Vec<String>,
+    further: usize,
+}
+
+impl GuestOutput {
+    fn note(&mut self, severity: Severity, message: &str) {
+        let said = match severity {
+            Severity::Warning => &mut self.warnings,
+            Severity::Normal => &mut self.notes,
+        };
+        match said.first.len() {
+            0..NOTES => said.first.push(one_line(message, NOTE_BYTES)),
+            _ => said.further = said.further.saturating_add(1),
+        }
+    }
+
+    /// The warnings, then the notes, as many as are shown, and how many are not.
+    fn into_notes(self) -> Vec<Note> {
+        let Self {
+            warnings, notes, ..
+        } = self;
+        let room = NOTES.saturating_sub(warnings.first.len());
+        let cut = notes.first.len().saturating_sub(room);
+        let not_shown = not_shown(warnings.further, notes.further.saturating_add(cut));
+        let warnings = warnings.first.into_iter().map(Note::warning);
+        let notes = notes.first.into_iter().take(room).map(Note::normal);
+        warnings.chain(notes).chain(not_shown).collect()
+    }
+}
+
+/// The note that counts those that are not shown.
+fn not_shown(warnings: usize, notes: usize) -> Option<Note> {
+    if (warnings, notes) == (0, 0) {
+        return None;
+    }
+    let count = |count: usize, word: &str| match count {
+        0 => None,
+        1 => Some(format!("1 more {word}")),
+        count => Some(format!("{count} more {word}s")),
+    };
+    let counts = [count(warnings, "warning"), count(notes, "note")];
+    let counts: Vec<String> = counts.into_iter().flatten().collect();
+    let text = format!("not shown: {}", counts.join(" and "));
+    Some(match warnings {
+        0 => Note::normal(text),
+        _ => Note::warning(text),
+    })
+}
+
+/// It passed more in one call than the host accepts.
+fn payload() -> CallFailure {
+    CallFailure::OverLimit(format!(
+        "it passed more than {} to the host at once",
+        show_bytes(PAYLOAD_BYTES)
+    ))
+}
+
+/// Finds out why a call failed. Limits of the host pass through wasmtime as a `CallFailure`. Of other errors the innermost
+/// one is the cause, and the errors around it are a backtrace. Limits of wasmtime have no types, so their text is matched.
+fn cause_of(error: &wasmtime::Error, timeout: Duration) -> CallFailure {
+    if let Some(failure) = error.downcast_ref::<CallFailure>() {
+        return failure.clone();
+    }
+    match error.downcast_ref::<Trap>() {
+        Some(Trap::Interrupt) => return CallFailure::TimedOut { limit: timeout },
+        Some(Trap::StackOverflow) => return CallFailure::StackExhausted,
+        // The stack of Rust's plugins is at the start of their memory, so one that overflows leaves the memory.
+        Some(Trap::MemoryOutOfBounds) if is_recursive(error) => return CallFailure::StackExhausted,
+        Some(trap @ Trap::MemoryOutOfBounds) => {
+            return CallFailure::Trapped(format!(
+                "{}; perhaps its stack was too small for its local values",
+                trap_name(*trap)
+            ));
+        }
+        Some(
+            trap @ (Trap::StringOutOfBounds
+            | Trap::ListOutOfBounds
+            | Trap::InvalidDiscriminant
+            | Trap::InvalidChar
+            | Trap::UnalignedPointer),
+        ) => return CallFailure::BrokeContract(trap_name(*trap)),
+        Some(trap) => return CallFailure::Trapped(trap_name(*trap)),
+        None => {}
+    }
+    let cause = error.root_cause().to_string();
+    if let Some(import) = undefined(&cause) {
+        return CallFailure::Trapped(format!(
+            "it called {}; plugins have no files, clock, randomness, environment or network",
+            one_line(import, 200)
+        ));
+    }
+    let over = if cause.contains("fuel allocated for hostcalls") {
+        return payload();
+    } else if cause.contains("handle limit exceeded") {
+        format!("it holds more than {HANDLES} handles at once")
+    } else if cause.contains("resource limit exceeded") {
+        format!(
+            "it exceeds a limit of the engine: {}",
+            one_line(&cause, 200)
+        )
+    } else {
+        return CallFailure::BrokeContract(one_line(&cause, 200));
+    };
+    CallFailure::OverLimit(over)
+}
+
+/// The import that was called, if wasmtime says that nobody defines it: only those of WASI get so far, in plugins that are Large.
+fn undefined(cause: &str) -> Option<&str> {
+    let (import, _) = cause.strip_prefix("unknown import: `")?.split_once('`')?;
+    Some(import)
+}
+
+/// Whether the innermost calls are those of a few functions, again and again.
+fn is_recursive(error: &wasmtime::Error) -> bool {
+    let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() else {
+        return false;
+    };
+    let calls = backtrace.frames().iter().map(|frame| frame.func_index());
+    let calls: Vec<u32> = calls.collect();
+    let functions: BTreeSet<u32> = calls.iter().copied().collect();
+    calls.len() >= BACKTRACE_FRAMES && functions.len() <= calls.len() / 2
+}
+
+/// What a plugin lacks, if its last words come from a part of Rust's standard library that needs it.
+fn lacking(words: &str) -> Option<&'static str> {
+    const LACKING: [(&str, &str); 6] = [
+        (
+            "time not implemented on this platform",
+            "plugins have no clock",
+        ),
+        ("can't sleep", "plugins have no clock and no threads"),
+        ("failed to spawn thread", "plugins have no threads"),
+        ("getrandom", "plugins have no randomness"),
+        ("no filesystem on this platform", "plugins have no files"),
+        (
+            "operation not supported on this platform",
+            "plugins have no files, no threads and no network",
+        ),
+    ];
+    let found = LACKING.iter().find(|(part, _)| words.contains(part));
+    found.map(|(_, lacking)| *lacking)
+}
+
+fn trap_name(trap: Trap) -> String {
+    let text = trap.to_string();
+    text.strip_prefix("wasm trap: ")
+        .unwrap_or(&text)
+        .replace('`', "")
 }

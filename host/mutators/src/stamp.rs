@@ -5,19 +5,22 @@
 //! passes, and the counts of writes add up. A stamp is a record, not a proof, since everyone who can write pods can write it. So a
 //! plugin that is skipped now is not listed, whatever an earlier stamp says, and the stamp of another chain is replaced.
 
-mod paths;
+use std::collections::BTreeSet;
 
 use podloom_mutation::{PluginOutcome, PluginRun};
 use podloom_pod_path::Patch;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use self::paths::{Room, Written};
-
 /// The annotation that lists the plugins that ran, as JSON.
 pub const MUTATIONS: &str = "podloom.dev/mutations";
 /// The annotation with the chain's digest.
 pub const CHAIN: &str = "podloom.dev/chain";
+
+/// How many bytes of paths the stamp of one pod has at most: a pod has room for 256 KiB of annotations, which are for everybody.
+const STAMP_BYTES: usize = 4096;
+/// What a path takes beside its text: quotes and a comma.
+const AROUND: usize = 3;
 
 /// One plugin in the annotation [`MUTATIONS`].
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
@@ -63,25 +66,19 @@ fn is_false(flag: &bool) -> bool {
 /// Drops managedFields, and reads the stamp of an earlier pass through the same chain.
 pub(crate) fn open(pod: &mut Value, digest: &str) -> Result<Vec<MutationEntry>, &'static str> {
     let pod = pod.as_object_mut().ok_or("it is not an object")?;
-    let Some(metadata) = pod
-        .get_mut("metadata")
-        .filter(|metadata| !metadata.is_null())
-    else {
+    let metadata = pod.get_mut("metadata");
+    let Some(metadata) = metadata.filter(|metadata| !metadata.is_null()) else {
         return Ok(Vec::new());
     };
-    let metadata = metadata
-        .as_object_mut()
-        .ok_or("its metadata is not an object")?;
+    let metadata = metadata.as_object_mut();
+    let metadata = metadata.ok_or("its metadata is not an object")?;
     metadata.remove("managedFields");
-    let Some(annotations) = metadata
-        .get("annotations")
-        .filter(|annotations| !annotations.is_null())
-    else {
+    let annotations = metadata.get("annotations");
+    let Some(annotations) = annotations.filter(|annotations| !annotations.is_null()) else {
         return Ok(Vec::new());
     };
-    let annotations = annotations
-        .as_object()
-        .ok_or("its annotations are not an object")?;
+    let annotations = annotations.as_object();
+    let annotations = annotations.ok_or("its annotations are not an object")?;
     let same_chain = annotations.get(CHAIN).and_then(Value::as_str) == Some(digest);
     let entries = annotations
         .get(MUTATIONS)
@@ -130,11 +127,9 @@ pub(crate) fn close(
     before: &[MutationEntry],
     runs: &[PluginRun],
 ) -> Result<Stamped, &'static str> {
-    let mut room = Room::of_a_pod();
-    let entries: Vec<StampEntry<'_>> = runs
-        .iter()
-        .filter_map(|run| entry(run, before, &mut room))
-        .collect();
+    let mut room = STAMP_BYTES;
+    let entries = runs.iter().filter_map(|run| entry(run, before, &mut room));
+    let entries: Vec<StampEntry<'_>> = entries.collect();
     let text = serde_json::to_string(&entries).map_err(|_| "its stamp cannot be written")?;
     let pod = pod.as_object_mut().ok_or("it is not an object")?;
     let (metadata, makes_metadata) =
@@ -162,7 +157,7 @@ fn put(annotations: &mut Map<String, Value>, key: &str, value: String) -> bool {
 fn entry<'a>(
     run: &'a PluginRun,
     before: &'a [MutationEntry],
-    room: &mut Room,
+    room: &mut usize,
 ) -> Option<StampEntry<'a>> {
     let is_it = |entry: &&MutationEntry| {
         entry.name == run.plugin && entry.version == run.version && entry.sha256 == run.sha256
@@ -170,23 +165,24 @@ fn entry<'a>(
     let earlier = before.iter().find(is_it);
     let earlier_writes = earlier.map(|entry| entry.writes);
     let writes = match run.outcome {
-        PluginOutcome::Mutated | PluginOutcome::Unchanged => run
-            .writes
-            .len()
-            .saturating_add(earlier_writes.unwrap_or_default()),
+        PluginOutcome::Mutated | PluginOutcome::Unchanged => {
+            let earlier = earlier_writes.unwrap_or_default();
+            run.writes.len().saturating_add(earlier)
+        }
         PluginOutcome::Ignored(_) => earlier_writes?,
-        PluginOutcome::Skipped(_) => return None,
-        // Such a pod is not stamped.
-        PluginOutcome::Denied(_) | PluginOutcome::Failed(_) => return None,
+        // A pod that was rejected is not stamped.
+        PluginOutcome::Skipped(_) | PluginOutcome::Denied(_) | PluginOutcome::Failed(_) => {
+            return None;
+        }
     };
-    let Written { paths, is_cut } = room.take(run, earlier);
+    let (paths, cut) = paths(run, earlier, room);
     Some(StampEntry {
         name: &run.plugin,
         version: &run.version,
         sha256: &run.sha256,
         writes,
         paths,
-        cut: is_cut,
+        cut,
     })
 }
 
@@ -201,6 +197,36 @@ fn object<'a>(
         *child = Value::Object(Map::new());
     }
     Some((child.as_object_mut()?, is_made))
+}
+
+/// The paths that a plugin wrote now and in earlier passes, sorted, as many as there is room for, and whether some were left out. What
+/// lies below another one of them is not listed.
+fn paths<'a>(
+    run: &'a PluginRun,
+    earlier: Option<&'a MutationEntry>,
+    room: &mut usize,
+) -> (Vec<&'a str>, bool) {
+    let before = earlier.into_iter().flat_map(|entry| &entry.paths);
+    let now = run.writes.iter().map(|write| &write.path);
+    let all: BTreeSet<&str> = before.chain(now).map(String::as_str).collect();
+    let mut is_cut = earlier.is_some_and(|entry| entry.cut);
+    let mut paths = Vec::new();
+    for path in all.iter().filter(|path| !is_below_another(path, &all)) {
+        let Some(left) = room.checked_sub(path.len() + AROUND) else {
+            // No later plugin gets the rest: its list would say more than it can.
+            (*room, is_cut) = (0, true);
+            break;
+        };
+        *room = left;
+        paths.push(*path);
+    }
+    (paths, is_cut)
+}
+
+/// Whether one of its ancestors is in the set. A slash in a key or a selector is written `~1`, so each slash ends an ancestor.
+fn is_below_another(path: &str, all: &BTreeSet<&str>) -> bool {
+    let mut slashes = path.match_indices('/');
+    slashes.any(|(end, _)| end > 0 && path.get(..end).is_some_and(|above| all.contains(above)))
 }
 
 #[cfg(test)]

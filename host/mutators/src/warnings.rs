@@ -1,7 +1,9 @@
 //! What is probably a mistake in a chain, though the chain can serve.
 
 use std::fmt;
+use std::sync::Arc;
 
+use podloom_mutation::PodRequest;
 use podloom_pod_path::Write;
 use serde_json::Value;
 
@@ -9,8 +11,8 @@ use crate::chain::{Chain, Passing};
 use crate::manifest::MANIFEST;
 use crate::plugin::{Plugin, message};
 use crate::proof;
+use crate::request::{RunMode, Until};
 use crate::text::first;
-use crate::until::Until;
 
 /// How many warnings about one plugin are told.
 const MOST: usize = 20;
@@ -24,6 +26,16 @@ pub struct ChainWarning {
     pub line: u64,
     /// What is probably wrong.
     pub message: String,
+}
+
+impl ChainWarning {
+    fn of(plugin: &Plugin, message: String) -> Self {
+        Self {
+            plugin: plugin.name.clone(),
+            line: plugin.line,
+            message,
+        }
+    }
 }
 
 impl fmt::Display for ChainWarning {
@@ -52,13 +64,8 @@ impl Chain {
                     messages.push(message);
                 }
             }
-            first(messages, MOST)
-                .into_iter()
-                .map(|message| ChainWarning {
-                    plugin: plugin.name.clone(),
-                    line: plugin.line,
-                    message,
-                })
+            let messages = first(messages, MOST).into_iter();
+            messages.map(|message| ChainWarning::of(plugin, message))
         });
         of_each.collect()
     }
@@ -68,14 +75,63 @@ impl Chain {
         let runs = samples.map(|(mode, pod): (_, Value)| {
             self.run(mode, plugin, &mut Passing::new(pod), &proof::request())
         });
-        runs.flat_map(|run| unknown_in(&run.writes)).collect()
+        let mut messages = Vec::new();
+        for run in runs {
+            let unknown = run.writes.iter().flat_map(Write::unknown_fields);
+            messages.extend(unknown.map(|unknown| message("it writes", &unknown)));
+        }
+        messages
     }
 }
 
-/// The unknown fields in writes, as messages.
-fn unknown_in(writes: &[Write]) -> Vec<String> {
-    let unknown = writes.iter().flat_map(Write::unknown_fields);
-    unknown
-        .map(|unknown| message("it writes", &unknown))
-        .collect()
+/// The places where plugins deny, as they name them, that no pod has met so far: a rule that never applies looks like one that always
+/// passes.
+pub struct Denials<'c> {
+    chain: &'c Chain,
+    /// By the plugins of the chain, in order.
+    left: Vec<Vec<String>>,
+}
+
+impl<'c> Denials<'c> {
+    /// Tries each plugin alone on the sample pods, whatever `match` says.
+    pub fn of(chain: &'c Chain) -> Self {
+        let left = chain.plugins.iter().map(|plugin| plugin.denials.clone());
+        let mut denials = Self {
+            chain,
+            left: left.collect(),
+        };
+        for (mode, pod) in proof::samples(Until::DONE) {
+            denials.run(mode, &pod, &proof::request());
+        }
+        denials
+    }
+
+    /// Tries each plugin alone on a pod that it selects.
+    pub fn try_pod(&mut self, pod: &Value, request: &Arc<PodRequest>) {
+        self.run(RunMode::Serve, pod, request);
+    }
+
+    fn run(&mut self, mode: RunMode, pod: &Value, request: &Arc<PodRequest>) {
+        let plugins = self.chain.plugins.iter().zip(&mut self.left);
+        for (plugin, left) in plugins.filter(|(_, left)| !left.is_empty()) {
+            let mut passing = Passing::new(pod.clone());
+            let run = self.chain.run(mode, plugin, &mut passing, request);
+            left.retain(|denial| !run.denials.contains(denial));
+        }
+    }
+
+    /// A warning for each denial that no pod has met.
+    pub fn warnings(&self) -> Vec<ChainWarning> {
+        let plugins = self.chain.plugins.iter().zip(&self.left);
+        let warnings = plugins.flat_map(|(plugin, left)| {
+            let denials = left.iter().take(MOST);
+            denials.map(|denial| {
+                let message = format!(
+                    "none of the pods met its {denial}; try it on one that it must deny, with --pods FILE"
+                );
+                ChainWarning::of(plugin, message)
+            })
+        });
+        warnings.collect()
+    }
 }

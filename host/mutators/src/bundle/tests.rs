@@ -232,7 +232,7 @@ fn a_pipe_does_not_block() {
             "not a regular file"
         );
         // Also if it is swapped in after its name was checked.
-        let read = super::open::read(bundle.path(), pipe, 1);
+        let read = super::read(bundle.path(), pipe, 1);
         assert_eq!(read.expect_err("a refusal").kind(), super::NOT_A_FILE);
     }
 }
@@ -245,7 +245,7 @@ fn a_link_in_the_place_of_the_directory_is_not_followed() {
     symlink(elsewhere.path(), &itself).expect("a link");
     symlink(elsewhere.path().parent().expect("a parent"), &parent).expect("a link");
     let below = parent.join(elsewhere.path().file_name().expect("a name"));
-    let read = |path: &Path| super::open::read(path, "chain.yaml", 1 << 10).map(drop);
+    let read = |path: &Path| super::read(path, "chain.yaml", 1 << 10).map(drop);
     read(elsewhere.path()).expect("the directory itself");
     read(&itself).expect_err("it may lead anywhere");
     assert_eq!(

@@ -1,17 +1,43 @@
-//! Loads a chain from a bundle.
+//! Makes chains: from a bundle, and of the plugins of another chain.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use podloom_mutation::CallFailure;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
-use super::{Chain, ChainError, digest};
+use super::Chain;
 use crate::bundle::Bundle;
 use crate::engine::Engine;
-use crate::manifest::{Lines, PluginEntry};
-use crate::plugin::{Plugin, PluginCode, PluginError};
-use crate::until::Until;
+use crate::file::{hex, sha256};
+use crate::manifest::{Lines, MANIFEST, PluginEntry};
+use crate::plugin::{Plugin, PluginCode, PluginError, grant};
+use crate::request::Until;
+
+/// Why a chain could not be loaded from a bundle.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{MANIFEST}:{line}: plugin {plugin} ({file}) {problem}")]
+pub struct ChainError {
+    /// The plugin.
+    pub plugin: String,
+    /// Its file.
+    pub file: String,
+    /// The line of the manifest that lists it.
+    pub line: u64,
+    /// What is wrong. It is part of the message, not its source.
+    pub problem: Box<PluginError>,
+}
+
+/// What a plugin may do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PluginGrants {
+    /// The paths that it may write, and therefore read.
+    pub allow: Vec<String>,
+    /// Further paths that it may read.
+    pub read: Vec<String>,
+}
 
 impl Chain {
     /// Checks and compiles each plugin of a bundle. Does not try the chain on pods; see [`Self::prove`].
@@ -43,10 +69,8 @@ impl Chain {
 
     /// The compiled code, by the digest of the file.
     fn codes(&self) -> BTreeMap<String, Arc<PluginCode>> {
-        let codes = self
-            .plugins
-            .iter()
-            .map(|plugin| (plugin.sha256.clone(), Arc::clone(&plugin.code)));
+        let codes = self.plugins.iter();
+        let codes = codes.map(|plugin| (plugin.sha256.clone(), Arc::clone(&plugin.code)));
         codes.collect()
     }
 
@@ -62,15 +86,12 @@ impl Chain {
             let loaded = if until.is_over() {
                 Err(PluginError::Describe(CallFailure::NoTimeLeft))
             } else {
-                load_code(engine, bundle, entry, &mut known, until).and_then(
-                    |(code, compiled_in)| {
-                        let plugin = Plugin::set_up(engine, entry, code, &budget)?;
-                        Ok(Plugin {
-                            compiled_in,
-                            ..plugin
-                        })
-                    },
-                )
+                let code = load_code(engine, bundle, entry, &mut known, until);
+                code.and_then(|(code, compiled_in)| {
+                    let mut plugin = Plugin::set_up(engine, entry, code, &budget)?;
+                    plugin.compiled_in = compiled_in;
+                    Ok(plugin)
+                })
             };
             let plugin = loaded.map_err(|problem| ChainError {
                 plugin: entry.name.value.0.clone(),
@@ -80,12 +101,52 @@ impl Chain {
             })?;
             plugins.push(plugin);
         }
-        let digest = digest::of(&plugins);
         Ok(Self {
             engine: Arc::clone(engine),
+            digest: digest(&plugins),
             plugins,
-            digest,
         })
+    }
+
+    /// A chain of these of its plugins, by their numbers from 0, in this order. The compiled code is shared.
+    pub fn select(&self, numbers: &[usize]) -> Self {
+        let chosen = numbers
+            .iter()
+            .filter_map(|number| self.plugins.get(*number));
+        self.with(chosen.cloned().collect())
+    }
+
+    fn with(&self, plugins: Vec<Plugin>) -> Self {
+        Self {
+            engine: Arc::clone(&self.engine),
+            digest: digest(&plugins),
+            plugins,
+        }
+    }
+
+    /// What each plugin is granted, in the order of the chain.
+    pub fn grants(&self) -> Vec<PluginGrants> {
+        let plugins = self.plugins.iter();
+        let grants = plugins.map(|plugin| PluginGrants {
+            allow: plugin.allow.clone(),
+            read: plugin.read.clone(),
+        });
+        grants.collect()
+    }
+
+    /// The same plugins with these grants, in the order of the chain. Shares their code.
+    ///
+    /// # Errors
+    /// A path cannot be granted, or a plugin needs more than it gets.
+    pub fn with_grants(&self, grants: &[PluginGrants]) -> Result<Self, PluginError> {
+        let mut plugins = self.plugins.clone();
+        for (plugin, PluginGrants { allow, read }) in plugins.iter_mut().zip(grants) {
+            let (access, _) = grant(&plugin.description, allow, read)?;
+            plugin.access = Arc::new(access);
+            plugin.allow.clone_from(allow);
+            plugin.read.clone_from(read);
+        }
+        Ok(self.with(plugins))
     }
 }
 
@@ -112,7 +173,7 @@ fn load_code(
         .get(&entry.file)
         .map(|bytes| &**bytes)
         .unwrap_or_default();
-    let found = crate::file::sha256(shipped);
+    let found = sha256(shipped);
     if let Some(pinned) = entry.sha256.as_ref().filter(|pinned| pinned.0 != found) {
         return Err(PluginError::Pin {
             found,
@@ -132,4 +193,23 @@ fn load_code(
     };
     known.insert(found, Arc::clone(&code));
     Ok((code, compiled_in))
+}
+
+/// Chains with equal digests turn equal pods into equal pods. Hashes JSON with sorted keys, so layout and comments of the manifest do
+/// not matter. Includes names, since they are in the stamp. Leaves out file names, since only the content matters.
+fn digest(plugins: &[Plugin]) -> String {
+    let plugins = plugins.iter().map(|plugin| {
+        json!({
+            "name": plugin.name,
+            "sha256": plugin.sha256,
+            "allow": plugin.allow,
+            "read": plugin.read,
+            "config": plugin.config,
+            "match": plugin.matches,
+            "failurePolicy": plugin.failure_policy.as_str(),
+            "memory": plugin.limits.memory,
+            "timeoutMillis": u64::try_from(plugin.limits.timeout.as_millis()).unwrap_or(u64::MAX),
+        })
+    });
+    hex(&Sha256::digest(Value::Array(plugins.collect()).to_string()))
 }

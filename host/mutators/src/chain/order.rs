@@ -1,11 +1,10 @@
 //! Whether the order of two plugins matters.
 
 use std::fmt;
-use std::sync::Arc;
 
 use podloom_pod_path::{Disturbance, Grants, shown};
 
-use super::{Chain, digest};
+use super::Chain;
 use crate::plugin::Plugin;
 
 /// Why two plugins may come out differently in the other order.
@@ -33,11 +32,8 @@ impl fmt::Display for OrderDependence {
         let Self { writer, other, by } = self;
         match by {
             Influence::Grants(Disturbance::Writes(path)) => {
-                write!(
-                    f,
-                    "{writer} may write {}, which {other} may read",
-                    shown(path)
-                )
+                let path = shown(path);
+                write!(f, "{writer} may write {path}, which {other} may read")
             }
             Influence::Grants(Disturbance::Adds(list)) => {
                 write!(f, "both may add to the list {}", shown(list))
@@ -57,22 +53,6 @@ impl fmt::Display for OrderDependence {
 }
 
 impl Chain {
-    /// A chain of these of its plugins, by their numbers from 0, in this order. The compiled code is shared.
-    pub fn select(&self, numbers: &[usize]) -> Self {
-        let chosen = numbers
-            .iter()
-            .filter_map(|number| self.plugins.get(*number));
-        self.with(chosen.cloned().collect())
-    }
-
-    pub(super) fn with(&self, plugins: Vec<Plugin>) -> Self {
-        Self {
-            engine: Arc::clone(&self.engine),
-            digest: digest::of(&plugins),
-            plugins,
-        }
-    }
-
     /// Why two plugins may come out differently in the other order, by their numbers from 0; none if they commute.
     ///
     /// Two plugins commute if on every pod of a cluster both orders give the same bytes but for the stamp, or both reject the pod;

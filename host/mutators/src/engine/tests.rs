@@ -1,12 +1,13 @@
+mod compiler;
+
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::permits::{CallPurpose, Permits};
-use super::{Engine, EngineOptions, InstanceAllocation, ticker, ticks};
-use crate::until::Until;
+use super::{CallPurpose, Engine, EngineOptions, InstanceAllocation, Permits, start_ticker, ticks};
+use crate::request::Until;
 
 #[test]
 fn an_engine_can_do_without_a_pool() {
@@ -108,7 +109,7 @@ fn the_clock_ticks_only_while_a_call_runs() {
     let tick = move || {
         ticks.fetch_add(1, Ordering::SeqCst);
     };
-    ticker::start(Arc::clone(&permits), tick).expect("a thread");
+    start_ticker(Arc::clone(&permits), tick).expect("a thread");
     for purpose in [CallPurpose::Pod, CallPurpose::Trial, CallPurpose::Pod] {
         wait_until(|| permits.clock_rests());
         let before = ticked();

@@ -10,14 +10,13 @@ use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 use tracing::Span;
 
-use super::identity::{Content, Directory};
-use super::snapshot::Snapshot;
-use super::{Admit, Attempts, LoadError};
+use super::directory::{Directory, Snapshot};
+use super::{LoadError, Loader, Reload};
 use crate::bundle::{Bundle, BundleError};
 use crate::chain::Chain;
 use crate::engine::Engine;
+use crate::request::Until;
 use crate::signature::Signers;
-use crate::until::Until;
 use crate::warnings::ChainWarning;
 
 /// The longest pause before refused content is built again. It is retried because plugins miss their time limits on a machine that
@@ -30,21 +29,9 @@ const ABSENT_PAUSE: Duration = Duration::from_secs(1);
 /// How soon to ask again whether a chain may serve.
 const ADMIT_PAUSE: Duration = Duration::from_secs(5);
 
-/// What a chain must be besides proved.
-pub(super) struct Terms {
-    /// Signed by one of these, if they are given.
-    pub(super) signers: Option<Arc<Signers>>,
-    /// Admitted.
-    pub(super) admit: Admit,
-}
-
 /// The handler of the loop.
 pub(super) struct Builder {
-    engine: Arc<Engine>,
-    attempts: Attempts,
-    terms: Terms,
-    first_pause: Duration,
-    timeout: Duration,
+    loader: Loader,
     seen: Mutex<SeenContent>,
 }
 
@@ -52,7 +39,7 @@ pub(super) struct Builder {
 #[derive(Default)]
 struct SeenContent {
     /// The content whose chain serves.
-    serving: Option<Content>,
+    serving: Option<String>,
     /// The content that was refused last, unless a good one came since.
     refused: Option<RejectedContent>,
     /// The warnings about the chain that serves.
@@ -60,7 +47,7 @@ struct SeenContent {
 }
 
 struct RejectedContent {
-    content: Content,
+    content: String,
     /// Its chain, if that only waits to be admitted.
     waits: Option<Built>,
     pause: Duration,
@@ -68,60 +55,46 @@ struct RejectedContent {
 }
 
 impl Builder {
-    pub(super) fn new(
-        engine: Arc<Engine>,
-        attempts: Attempts,
-        terms: Terms,
-        first_pause: Duration,
-        timeout: Duration,
-    ) -> Self {
-        Self {
-            engine,
-            attempts,
-            terms,
-            first_pause,
-            timeout,
-            seen: Mutex::default(),
-        }
+    pub(super) fn new(loader: Loader) -> Self {
+        let seen = Mutex::default();
+        Self { loader, seen }
     }
 
     /// Whether nothing has to be built: the content serves already, or was refused and is not due for a retry.
-    fn is_settled(&self, content: &Content) -> bool {
+    fn is_settled(&self, content: &str) -> bool {
         let mut seen = lock(&self.seen);
-        if seen.serving.as_ref() == Some(content) {
+        if seen.serving.as_deref() == Some(content) {
             seen.refused = None;
             drop(seen);
-            self.attempts.restored();
+            if let Some(chain) = self.loader.slot.restore() {
+                (self.loader.report)(&Reload::Restored { chain });
+            }
             return true;
         }
         let refused = seen.refused.as_ref();
-        refused.is_some_and(|refused| refused.content == *content && Instant::now() < refused.again)
+        refused.is_some_and(|refused| refused.content == content && Instant::now() < refused.again)
     }
 
     /// Reports that the directory cannot be read; returns when to look again, which is soon for a missing directory.
     fn unreadable(&self, id: &Directory, error: BundleError) -> Next {
         let pause = match error {
-            BundleError::Open { .. } => ABSENT_PAUSE.min(self.first_pause),
-            _ => self.first_pause,
+            BundleError::Open { .. } => ABSENT_PAUSE.min(self.first_pause()),
+            _ => self.first_pause(),
         };
-        self.attempts.refused(&Arc::new(LoadError::Unreadable {
-            directory: id.path().to_owned(),
-            error,
-        }));
+        let directory = id.0.to_path_buf();
+        self.report(LoadError::Unreadable { directory, error });
         Next::After(pause)
     }
 
-    fn swap(&self, content: Content, built: Built, took: Duration) {
+    fn swap(&self, content: String, built: Built, took: Duration) {
         let Built { chain, warnings } = built;
         let mut seen = lock(&self.seen);
-        let before = std::mem::replace(
-            &mut *seen,
-            SeenContent {
-                serving: Some(content),
-                refused: None,
-                warnings: warnings.clone(),
-            },
-        );
+        let now = SeenContent {
+            serving: Some(content),
+            refused: None,
+            warnings: warnings.clone(),
+        };
+        let before = std::mem::replace(&mut *seen, now);
         drop(seen);
         for warning in warnings {
             // Each is logged once, even if its line in the manifest moves.
@@ -131,47 +104,47 @@ impl Builder {
                 tracing::warn!(plugin = warning.plugin, %warning, "the chain has a probable mistake");
             }
         }
-        self.attempts.swapped(chain, took);
+        let chain = Arc::new(chain);
+        self.loader.slot.swap(Arc::clone(&chain));
+        (self.loader.report)(&Reload::Swapped { chain, took });
     }
 
-    fn refuse(&self, content: Content, error: LoadError) {
+    /// Remembers and reports refused content. If its chain only waits to be admitted, it is kept, and asked about again.
+    fn refuse(&self, content: String, waits: Option<Built>, error: LoadError) {
         let mut seen = lock(&self.seen);
-        let before = seen
-            .refused
-            .take()
-            .filter(|refused| refused.content == content);
-        let pause = before.map_or(self.first_pause, |before| {
+        let before = seen.refused.take();
+        let before = before.filter(|refused| waits.is_none() && refused.content == content);
+        let pause = before.map_or(self.first_pause(), |before| {
             (before.pause * 2).min(LONGEST_PAUSE)
         });
+        let now = Instant::now();
         seen.refused = Some(RejectedContent {
             content,
-            waits: None,
+            again: if waits.is_some() { now } else { now + pause },
+            waits,
             pause,
-            again: Instant::now() + pause,
         });
         drop(seen);
-        self.attempts.refused(&Arc::new(error));
+        self.report(error);
     }
 
-    /// Keeps a chain that may not serve yet.
-    fn keep(&self, content: Content, built: Built, error: LoadError) {
-        let mut seen = lock(&self.seen);
-        seen.refused = Some(RejectedContent {
-            content,
-            waits: Some(built),
-            pause: self.first_pause,
-            again: Instant::now(),
-        });
-        drop(seen);
-        self.attempts.refused(&Arc::new(error));
+    fn report(&self, error: LoadError) {
+        let error = Arc::new(error);
+        let repeated = self.loader.slot.refuse(&error);
+        (self.loader.report)(&Reload::Refused { error, repeated });
+    }
+
+    /// The pause before refused content is built again for the first time.
+    fn first_pause(&self) -> Duration {
+        self.loader.scan_interval
     }
 
     /// The chain of this content, if it only waits to be admitted.
-    fn take_waiting(&self, content: &Content) -> Option<Built> {
+    fn take_waiting(&self, content: &str) -> Option<Built> {
         let mut seen = lock(&self.seen);
         let refused = seen.refused.as_mut();
         refused
-            .filter(|refused| refused.content == *content)?
+            .filter(|refused| refused.content == content)?
             .waits
             .take()
     }
@@ -182,30 +155,36 @@ impl Builder {
         id: &Directory,
         bundle: Result<Bundle, BundleError>,
     ) -> Result<Built, LoadError> {
-        let (engine, directory) = (Arc::clone(&self.engine), id.path().to_owned());
-        let serving = self.attempts.slot.serving().chain.clone();
-        let (until, signers) = (Until::after(self.timeout), self.terms.signers.clone());
+        let (engine, directory) = (Arc::clone(&self.loader.engine), Arc::clone(&id.0));
+        let serving = self.loader.slot.serving().chain.clone();
+        let signers = self.loader.signers.clone();
+        let until = Until::after(self.loader.build_timeout);
         // Spans do not follow work to another thread by themselves.
         let span = Span::current();
         let building = spawn_blocking(move || {
             span.in_scope(|| {
-                let bundle = trusted(&directory, bundle, signers.as_deref())?;
+                let bundle = trusted(&directory, bundle, signers.as_ref())?;
                 build(&engine, serving.as_deref(), &directory, &bundle, until)
             })
         });
-        let built = building.await;
-        built.unwrap_or_else(|broke| Err(broken(id.path(), &broke)))
+        building.await.unwrap_or_else(|broke| {
+            Err(LoadError::Broken {
+                directory: id.0.to_path_buf(),
+                message: broke.to_string(),
+            })
+        })
     }
 
     /// Lets a chain serve, if it may; returns when to look again.
-    async fn admit(&self, id: &Directory, content: Content, built: Built, took: Duration) -> Next {
-        let Err(problem) = (self.terms.admit)(&built.chain).await else {
+    async fn admit(&self, id: &Directory, content: String, built: Built, took: Duration) -> Next {
+        let Err(problem) = (self.loader.admit)(&built.chain).await else {
             self.swap(content, built, took);
             return Next::Settled;
         };
-        let directory = id.path().to_owned();
-        self.keep(content, built, LoadError::Unmet { directory, problem });
-        Next::After(ADMIT_PAUSE.min(self.first_pause))
+        let directory = id.0.to_path_buf();
+        let error = LoadError::Unmet { directory, problem };
+        self.refuse(content, Some(built), error);
+        Next::After(ADMIT_PAUSE.min(self.first_pause()))
     }
 }
 
@@ -236,7 +215,7 @@ impl Handler<Directory, Snapshot> for Builder {
             match built {
                 Ok(built) => self.admit(id, content, built, started.elapsed()).await,
                 Err(error) => {
-                    self.refuse(content, error);
+                    self.refuse(content, None, error);
                     Next::Settled
                 }
             }
@@ -266,14 +245,11 @@ fn trusted(
         directory: directory(),
         error,
     })?;
-    if let Some(signers) = signers {
-        signers
-            .check(&bundle)
-            .map_err(|error| LoadError::Unsigned {
-                directory: directory(),
-                error,
-            })?;
-    }
+    let signed = signers.map_or(Ok(()), |signers| signers.check(&bundle).map(drop));
+    signed.map_err(|error| LoadError::Unsigned {
+        directory: directory(),
+        error,
+    })?;
     Ok(bundle)
 }
 
@@ -300,13 +276,6 @@ fn build(
         directory: directory(),
         failures,
     })
-}
-
-fn broken(directory: &Path, error: &tokio::task::JoinError) -> LoadError {
-    LoadError::Broken {
-        directory: directory.to_owned(),
-        message: error.to_string(),
-    }
 }
 
 #[cfg(test)]

@@ -1,3 +1,5 @@
+mod lines;
+
 use super::{Manifest, manifest_schema};
 
 const HEAD: &str = "apiVersion: podloom.dev/v1alpha1\nkind: MutatorChain\n";

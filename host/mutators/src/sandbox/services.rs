@@ -7,8 +7,10 @@ use podloom_mutation::{CallFailure, PodRequest, Severity};
 use podloom_pod_path::{AccessError, EditError, Transaction};
 
 use super::Guest;
-use super::usage::LogLine;
+use crate::contract::host::Level;
+use crate::limits::{LOG_LINE_BYTES, LOG_LINES};
 use crate::request::pod_event;
+use crate::text::one_line;
 
 /// The target of log lines that plugins write.
 const LOG_TARGET: &str = "podloom::plugin";
@@ -16,50 +18,41 @@ const LOG_TARGET: &str = "podloom::plugin";
 /// How a line at trace begins that names a place where a plugin's own program denies.
 const DENIAL: &str = "deny at ";
 
-/// The level of a log line, in the order of the contract.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LogLevel {
-    Trace,
-    Debug,
-    Info,
-    Warn,
-    Error,
-}
-
 /// A result for the guest, or a failure that ends its call.
 pub(super) type AccessResult<T> = Result<Result<T, AccessError>, CallFailure>;
 
 impl Guest {
-    pub(super) fn log(&mut self, level: LogLevel, message: &str) {
-        let line = self.output.line(message);
+    pub(super) fn log(&mut self, level: Level, message: &str) {
+        let output = &mut self.output;
+        output.lines = output.lines.saturating_add(1);
+        let number = output.lines;
         let (plugin, pod) = (self.settings.name.as_str(), self.pod_fields());
         let may = |about| pod.may_log(self.settings.lines.as_ref(), plugin, about);
-        match line {
-            LogLine::Keep(line) => {
-                match level {
-                    LogLevel::Trace => pod_event!(trace, target: LOG_TARGET, pod, plugin, "{line}"),
-                    LogLevel::Debug => pod_event!(debug, target: LOG_TARGET, pod, plugin, "{line}"),
-                    LogLevel::Info if may("info of a plugin") => {
-                        pod_event!(info, target: LOG_TARGET, pod, plugin, "{line}");
-                    }
-                    LogLevel::Warn if may("warning of a plugin") => {
-                        pod_event!(warn, target: LOG_TARGET, pod, plugin, "{line}");
-                    }
-                    LogLevel::Error if may("error of a plugin") => {
-                        pod_event!(error, target: LOG_TARGET, pod, plugin, "{line}");
-                    }
-                    LogLevel::Info | LogLevel::Warn | LogLevel::Error => {}
-                }
-                match level {
-                    LogLevel::Trace if line.starts_with(DENIAL) => self.output.denials.push(line),
-                    LogLevel::Error => self.output.last_error = Some(line),
-                    _ => {}
-                }
-            }
-            LogLine::FirstDropped if may("a plugin logs too much") => {
+        if number > LOG_LINES {
+            if number == LOG_LINES + 1 && may("a plugin logs too much") {
                 pod_event!(warn, target: LOG_TARGET, pod, plugin, "further log lines of this call are dropped");
             }
-            LogLine::FirstDropped | LogLine::Dropped => {}
+            return;
+        }
+        let line = one_line(message, LOG_LINE_BYTES);
+        match level {
+            Level::Trace => pod_event!(trace, target: LOG_TARGET, pod, plugin, "{line}"),
+            Level::Debug => pod_event!(debug, target: LOG_TARGET, pod, plugin, "{line}"),
+            Level::Info if may("info of a plugin") => {
+                pod_event!(info, target: LOG_TARGET, pod, plugin, "{line}");
+            }
+            Level::Warn if may("warning of a plugin") => {
+                pod_event!(warn, target: LOG_TARGET, pod, plugin, "{line}");
+            }
+            Level::Error if may("error of a plugin") => {
+                pod_event!(error, target: LOG_TARGET, pod, plugin, "{line}");
+            }
+            Level::Info | Level::Warn | Level::Error => {}
+        }
+        match level {
+            Level::Trace if line.starts_with(DENIAL) => self.output.denials.push(line),
+            Level::Error => self.output.last_error = Some(line),
+            _ => {}
         }
     }
 

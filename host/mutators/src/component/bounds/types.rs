@@ -15,8 +15,7 @@ use wasmparser::{
 };
 
 use super::{Bound, TYPES, TooMuch, add};
-use crate::component::ComponentError;
-use crate::component::names::damaged;
+use crate::component::{ComponentError, damaged};
 use crate::limits::PluginSize;
 
 // 4 KB.
@@ -38,7 +37,7 @@ const USES: Bound = Bound::new(
 
 #[derive(Default)]
 pub(super) struct Types {
-    size_of_plugin: PluginSize,
+    plugin: PluginSize,
     bytes: u64,
     nested: u64,
     types: u64,
@@ -62,7 +61,7 @@ struct IndexSpace {
 impl Types {
     pub(super) fn of(size: PluginSize) -> Self {
         Self {
-            size_of_plugin: size,
+            plugin: size,
             ..Self::default()
         }
     }
@@ -78,22 +77,14 @@ impl Types {
                 self.close();
             }
             Payload::ComponentTypeSection(section) => {
-                add(
-                    &mut self.types,
-                    section.count(),
-                    TYPES.of(self.size_of_plugin),
-                )?;
+                add(&mut self.types, section.count(), TYPES, self.plugin)?;
                 self.check_bytes(bytes(wasm, &section.range()))?;
                 for kind in section.clone() {
                     self.define(&kind.map_err(damaged)?)?;
                 }
             }
             Payload::CoreTypeSection(section) => {
-                add(
-                    &mut self.types,
-                    section.count(),
-                    TYPES.of(self.size_of_plugin),
-                )?;
+                add(&mut self.types, section.count(), TYPES, self.plugin)?;
                 self.check_bytes(bytes(wasm, &section.range()))?;
                 for kind in section.clone() {
                     self.measured(core_size(&kind.map_err(damaged)?))?;
@@ -132,17 +123,14 @@ impl Types {
         add(
             &mut self.uses,
             parts.saturating_mul(1 + self.largest),
-            USES.of(self.size_of_plugin),
+            USES,
+            self.plugin,
         )
     }
 
     /// The metadata of a core module is a component, too.
     pub(super) fn metadata(&mut self, component: &[u8]) -> Result<(), ComponentError> {
-        add(
-            &mut self.bytes,
-            component.len() as u64,
-            BYTES.of(self.size_of_plugin),
-        )?;
+        add(&mut self.bytes, component.len() as u64, BYTES, self.plugin)?;
         let around = std::mem::take(&mut self.spaces);
         for payload in Parser::new(0).parse_all(component) {
             // The encoder reports damaged metadata.
@@ -155,19 +143,11 @@ impl Types {
 
     /// A nested type is a declaration that begins with these two bytes; the same bytes elsewhere are counted too.
     fn check_bytes(&mut self, bytes: &[u8]) -> Result<(), ComponentError> {
-        add(
-            &mut self.bytes,
-            bytes.len() as u64,
-            BYTES.of(self.size_of_plugin),
-        )?;
+        add(&mut self.bytes, bytes.len() as u64, BYTES, self.plugin)?;
         let nested = bytes
             .windows(2)
             .filter(|pair| matches!(pair, [1, 0x41 | 0x42]));
-        add(
-            &mut self.nested,
-            nested.count() as u64,
-            NESTED.of(self.size_of_plugin),
-        )?;
+        add(&mut self.nested, nested.count() as u64, NESTED, self.plugin)?;
         Ok(())
     }
 
@@ -186,7 +166,7 @@ impl Types {
 
     fn measured(&mut self, size: u64) -> Result<(), TooMuch> {
         self.largest = self.largest.max(size);
-        add(&mut self.size, size, SIZE.of(self.size_of_plugin))
+        add(&mut self.size, size, SIZE, self.plugin)
     }
 
     fn defined(&self, defined: &ComponentDefinedType<'_>) -> u64 {

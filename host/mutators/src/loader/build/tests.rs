@@ -2,28 +2,38 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use podloom_control_loop::NoRecorder;
+
 use super::*;
 use crate::engine::EngineOptions;
-use crate::loader::Slot;
+use crate::loader::{Slot, WatchMode};
 
 const FIRST: Duration = Duration::from_secs(15);
 
 fn builder() -> Builder {
     let engine = Engine::new(&EngineOptions::default()).expect("the engine starts");
-    let attempts = Attempts {
+    Builder::new(Loader {
+        name: "chain",
+        directory: PathBuf::from("/plugins"),
+        engine,
         slot: Arc::<Slot>::default(),
-        report: Arc::new(|_| {}),
-    };
-    let terms = Terms {
         signers: None,
         admit: Arc::new(|_| Box::pin(async { Ok(()) })),
-    };
-    Builder::new(engine, attempts, terms, FIRST, FIRST)
+        watch: WatchMode::Scanned,
+        scan_interval: FIRST,
+        build_timeout: FIRST,
+        report: Arc::new(|_| {}),
+        recorder: Arc::new(NoRecorder),
+    })
 }
 
 fn empty(comment: &str) -> Result<Bundle, BundleError> {
     let head = "apiVersion: podloom.dev/v1alpha1\nkind: MutatorChain";
     Bundle::from_parts(&format!("{head}\nplugins: [] # {comment}\n"), [])
+}
+
+fn identity(read: Result<Bundle, BundleError>) -> String {
+    Snapshot::of(read).content
 }
 
 /// An empty chain with these warnings: line and message.
@@ -35,22 +45,22 @@ fn built(builder: &Builder, warnings: &[(u64, &str)]) -> Built {
         message: (*message).to_owned(),
     });
     Built {
-        chain: Chain::load(&builder.engine, &bundle).expect("a chain"),
+        chain: Chain::load(&builder.loader.engine, &bundle).expect("a chain"),
         warnings: warnings.collect(),
     }
 }
 
-fn refuse(builder: &Builder, content: &Content) {
+fn refuse(builder: &Builder, content: &str) {
     let error = LoadError::Broken {
         directory: PathBuf::from("/plugins"),
         message: "out of threads".to_owned(),
     };
-    builder.refuse(content.clone(), error);
+    builder.refuse(content.to_owned(), None, error);
 }
 
 #[tokio::test(start_paused = true)]
 async fn refused_content_is_built_again_in_growing_pauses() {
-    let (builder, content) = (builder(), Content::of(&empty("one")));
+    let (builder, content) = (builder(), identity(empty("one")));
     assert!(!builder.is_settled(&content));
     let mut pause = FIRST;
     for _ in 0..8 {
@@ -67,7 +77,7 @@ async fn refused_content_is_built_again_in_growing_pauses() {
 #[tokio::test(start_paused = true)]
 async fn new_content_is_built_at_once_and_restarts_the_pauses() {
     let builder = builder();
-    let (one, two) = (Content::of(&empty("one")), Content::of(&empty("two")));
+    let (one, two) = (identity(empty("one")), identity(empty("two")));
     refuse(&builder, &one);
     refuse(&builder, &one);
     assert!(!builder.is_settled(&two));
@@ -87,8 +97,8 @@ async fn an_unreadable_directory_is_reported_once_and_looked_for_soon() {
             path: PathBuf::from("/plugins"),
             source: error,
         };
-        let found = Snapshot::from(Err(error));
-        let directory = Directory::new(Path::new("/plugins"));
+        let found = Snapshot::of(Err(error));
+        let directory = Directory(Path::new("/plugins").into());
         let ctx = Ctx::default();
         let next = builder.handle(&ctx, &directory, Some(found));
         next.await.expect("it is no failure of the loop")
@@ -96,21 +106,21 @@ async fn an_unreadable_directory_is_reported_once_and_looked_for_soon() {
     let missing = || io::Error::from(io::ErrorKind::NotFound);
     assert_eq!(after(missing()).await, Next::After(ABSENT_PAUSE));
     let reported = |slot: &Slot| slot.serving().failed.as_ref().map(|failed| failed.at);
-    let first = reported(&builder.attempts.slot).expect("it is reported");
+    let first = reported(&builder.loader.slot).expect("it is reported");
     assert_eq!(after(missing()).await, Next::After(ABSENT_PAUSE));
-    assert_eq!(reported(&builder.attempts.slot), Some(first), "once");
+    assert_eq!(reported(&builder.loader.slot), Some(first), "once");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_serving_content_is_not_built_again() {
     let builder = builder();
-    let content = Content::of(&empty("one"));
+    let content = identity(empty("one"));
     builder.swap(content.clone(), built(&builder, &[]), Duration::ZERO);
     assert!(builder.is_settled(&content));
-    refuse(&builder, &Content::of(&empty("two")));
-    assert!(builder.attempts.slot.serving().failed.is_some());
+    refuse(&builder, &identity(empty("two")));
+    assert!(builder.loader.slot.serving().failed.is_some());
     assert!(builder.is_settled(&content));
-    assert!(builder.attempts.slot.serving().failed.is_none());
+    assert!(builder.loader.slot.serving().failed.is_none());
 }
 
 #[tokio::test(start_paused = true)]
@@ -118,23 +128,23 @@ async fn a_chain_that_may_not_serve_yet_is_kept_and_serves_once_it_may() {
     let may: Arc<AtomicBool> = Arc::default();
     let mut builder = builder();
     let asked = Arc::clone(&may);
-    builder.terms.admit = Arc::new(move |_| {
+    builder.loader.admit = Arc::new(move |_| {
         let may = asked.load(Ordering::Relaxed);
         Box::pin(async move { may.then_some(()).ok_or("no right to it".to_owned()) })
     });
-    let content = Content::of(&empty("one"));
-    let directory = Directory::new(Path::new("/plugins"));
+    let content = identity(empty("one"));
+    let directory = Directory(Path::new("/plugins").into());
     let chain = built(&builder, &[]);
     let next = builder.admit(&directory, content.clone(), chain, Duration::ZERO);
     assert_eq!(next.await, Next::After(ADMIT_PAUSE));
-    let slot = Arc::clone(&builder.attempts.slot);
+    let slot = Arc::clone(&builder.loader.slot);
     let serving = slot.serving();
     let failed = serving.failed.as_ref().expect("it is reported");
     assert_eq!(failed.error.to_string(), "/plugins: no right to it");
     assert_eq!(failed.error.reason(), "unmet");
     assert!(serving.chain.is_none());
     may.store(true, Ordering::Relaxed);
-    let found = Snapshot::from(empty("one"));
+    let found = Snapshot::of(empty("one"));
     assert!(!builder.is_settled(&content));
     let ctx = Ctx::default();
     let next = builder.handle(&ctx, &directory, Some(found));
@@ -158,7 +168,7 @@ impl io::Write for Lines {
 #[test]
 fn a_warning_is_logged_when_it_is_new() {
     let builder = builder();
-    let content = Content::of(&empty("one"));
+    let content = identity(empty("one"));
     let swap_logs = |warnings: &[(u64, &str)], expected: &[&str]| {
         let lines = Lines::default();
         let writer = lines.clone();
@@ -193,7 +203,7 @@ fn content_differs_if_a_file_or_its_name_does() {
         let manifest = format!(
             "apiVersion: podloom.dev/v1alpha1\nkind: MutatorChain\nplugins: [{{ name: a, file: {file} }}]\n"
         );
-        Content::of(&Bundle::from_parts(
+        identity(Bundle::from_parts(
             &manifest,
             [(file.to_owned(), bytes.to_vec())],
         ))
@@ -201,5 +211,5 @@ fn content_differs_if_a_file_or_its_name_does() {
     assert_eq!(content("a.wasm", b"1"), content("a.wasm", b"1"));
     assert_ne!(content("a.wasm", b"1"), content("a.wasm", b"2"));
     assert_ne!(content("a.wasm", b"1"), content("b.wasm", b"1"));
-    assert_ne!(Content::of(&empty("one")), Content::of(&empty("two")));
+    assert_ne!(identity(empty("one")), identity(empty("two")));
 }

@@ -1,10 +1,10 @@
 use super::{Description, DescriptionError, is_version};
-use crate::bindings;
+use crate::contract;
 
 #[track_caller]
 fn check_needs(reads: &[&str], writes: &[&str], expected: Option<&DescriptionError>) {
     let owned = |paths: &[&str]| paths.iter().map(|&path| path.to_owned()).collect();
-    let said = bindings::Description {
+    let said = contract::Description {
         name: "fixture".to_owned(),
         version: "1.0.0".to_owned(),
         summary: String::new(),

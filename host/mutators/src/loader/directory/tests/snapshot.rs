@@ -4,8 +4,8 @@ use std::time::SystemTime;
 
 use tempfile::TempDir;
 
-use super::*;
-use crate::loader::disk::tests::hang;
+use super::super::*;
+use super::disk::hang;
 
 /// A directory with one file of this content, last modified in 1970.
 fn holding(content: &str) -> TempDir {
@@ -77,10 +77,9 @@ fn changes_of_other_files_are_ignored() {
 #[tokio::test(start_paused = true)]
 async fn a_hanging_disk_is_reported() {
     let disk = Disk::default();
-    let storage = Snapshots { disk: disk.clone() };
     let _hangs = hang(&disk).await;
-    let directory = Directory::new(Path::new("/plugins"));
-    let found = storage.get(&Ctx::default(), &directory).await;
+    let directory = Directory(Path::new("/plugins").into());
+    let found = disk.get(&Ctx::default(), &directory).await;
     let found = found.expect("something").expect("it is never absent");
     let error = found.bundle.expect_err("no bundle");
     assert!(error.is_of_the_disk());

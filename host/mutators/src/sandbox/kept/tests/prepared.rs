@@ -1,6 +1,6 @@
 //! Differences between two memories, and differences that are too large to keep.
 
-use super::{BLOCK, PREPARED_BYTES, Prepared};
+use super::super::{BLOCK, PREPARED_BYTES, Prepared};
 
 fn runs(before: &[u8], after: &[u8]) -> Vec<(usize, usize)> {
     let prepared = Prepared::of(before, after).expect("it is small");

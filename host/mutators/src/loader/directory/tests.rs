@@ -1,3 +1,6 @@
+mod disk;
+mod snapshot;
+
 use std::path::{Path, PathBuf};
 
 use notify::event::{
@@ -88,7 +91,11 @@ async fn a_directory_that_cannot_be_watched_is_watched_as_soon_as_possible() {
     let path = above.path().join("plugins");
     std::os::unix::fs::symlink(&path, &path).expect("a link to itself");
     let (source, ctx) = (
-        Directories::new(Directory::new(&path), WatchMode::Notified, Disk::default()),
+        Directories::new(
+            Directory(path.as_path().into()),
+            WatchMode::Notified,
+            Disk::default(),
+        ),
         Ctx::default(),
     );
     let mut silent = source
@@ -110,5 +117,5 @@ async fn a_directory_that_cannot_be_watched_is_watched_as_soon_as_possible() {
     source.list(&ctx).await.expect("the directory");
     std::fs::write(path.join("chain.yaml"), "").expect("a file");
     let hint = hints.next().await.expect("it goes on");
-    assert_eq!(hint.expect("a hint").path(), path);
+    assert_eq!(*hint.expect("a hint").0, *path);
 }

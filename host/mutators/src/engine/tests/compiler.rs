@@ -3,35 +3,37 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use super::{CompileThreadError, Compiler};
-use crate::until::Until;
+use super::super::{CompileThreadError, compile_in_turn};
+use crate::request::Until;
 
 type Compiled = Result<Result<u32, &'static str>, CompileThreadError>;
 
 /// Compiles something that needs no inspection.
-fn compile(compiler: &Compiler, number: u32) -> Compiled {
-    compiler.run(|| Ok(()), move |()| Ok(number), Until::DONE)
+fn compile(turn: &Arc<Mutex<()>>, number: u32) -> Compiled {
+    compile_in_turn(turn, || Ok(()), move |()| Ok(number), Until::DONE)
 }
 
 #[test]
 fn a_panic_while_compiling_is_an_error() {
-    let compiler = Compiler::default();
-    let panicked: Compiled = compiler.run(|| Ok(()), |()| panic!("no such opcode"), Until::DONE);
+    let turn = Arc::default();
+    let panicked: Compiled =
+        compile_in_turn(&turn, || Ok(()), |()| panic!("no such opcode"), Until::DONE);
     assert_eq!(
         panicked.expect_err("an error").to_string(),
         "the compiler panicked: no such opcode"
     );
-    let panicked: Compiled = compiler.run(|| panic!("no such type"), |()| Ok(1), Until::DONE);
+    let panicked: Compiled =
+        compile_in_turn(&turn, || panic!("no such type"), |()| Ok(1), Until::DONE);
     assert_eq!(
         panicked,
         Err(CompileThreadError::Panicked("no such type".to_owned()))
     );
-    assert_eq!(compile(&compiler, 1), Ok(Ok(1)), "the next one compiles");
+    assert_eq!(compile(&turn, 1), Ok(Ok(1)), "the next one compiles");
 }
 
 #[test]
 fn nobody_waits_for_a_plugin_that_compiles_too_long() {
-    let compiler = Compiler::default();
+    let turn = Arc::default();
     let (go_on, stuck) = mpsc::channel::<()>();
     let soon = || Until::after(Duration::from_millis(20));
     let stuck = Arc::new(Mutex::new(stuck));
@@ -39,7 +41,8 @@ fn nobody_waits_for_a_plugin_that_compiles_too_long() {
     // On a busy machine, the thread may not even begin before the deadline.
     while !has_begun.load(Ordering::SeqCst) {
         let (stuck, begun) = (Arc::clone(&stuck), Arc::clone(&has_begun));
-        let slow: Compiled = compiler.run(
+        let slow: Compiled = compile_in_turn(
+            &turn,
             || Ok(()),
             move |()| {
                 begun.store(true, Ordering::SeqCst);
@@ -54,7 +57,8 @@ fn nobody_waits_for_a_plugin_that_compiles_too_long() {
     // It still compiles. Another plugin waits for its turn until its deadline, and is not compiled afterwards.
     let was_compiled = Arc::new(AtomicBool::new(false));
     let compiles = Arc::clone(&was_compiled);
-    let next: Compiled = compiler.run(
+    let next: Compiled = compile_in_turn(
+        &turn,
         || Ok(()),
         move |()| {
             compiles.store(true, Ordering::SeqCst);
@@ -64,11 +68,12 @@ fn nobody_waits_for_a_plugin_that_compiles_too_long() {
     );
     assert_eq!(next, Err(CompileThreadError::TooLong));
     // A refusal needs no turn.
-    let refused: Compiled = compiler.run(|| Err::<(), _>("too large"), |()| Ok(3), Until::DONE);
+    let refused: Compiled =
+        compile_in_turn(&turn, || Err::<(), _>("too large"), |()| Ok(3), Until::DONE);
     assert_eq!(refused, Ok(Err("too large")));
 
     drop(go_on);
-    assert_eq!(compile(&compiler, 4), Ok(Ok(4)), "its turn comes");
+    assert_eq!(compile(&turn, 4), Ok(Ok(4)), "its turn comes");
     // The plugin whose caller gave up has had its turn once its closure is dropped.
     while Arc::strong_count(&was_compiled) > 1 {
         thread::yield_now();

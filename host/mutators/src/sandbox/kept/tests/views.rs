@@ -1,9 +1,8 @@
 use podloom_pod_path::{Access, Fields, Transaction};
 use serde_json::json;
 
-use super::{LIST_BYTES, LIST_SEGMENTS, LISTS, Views};
-use crate::budget::MemoryBudget;
-use crate::limits::CHAIN_KEPT_BYTES;
+use super::super::{LIST_BYTES, LIST_SEGMENTS, LISTS, Views};
+use crate::limits::{CHAIN_KEPT_BYTES, MemoryBudget};
 
 fn fields(names: &[&str]) -> Fields {
     let pod = Transaction::begin(json!({}), Access::unrestricted().into(), [].into());

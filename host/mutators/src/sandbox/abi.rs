@@ -18,8 +18,8 @@ use podloom_mutation::CallFailure;
 use podloom_pod_path::AccessError;
 use wasmtime::{Caller, Memory, Trap, TypedFunc};
 
+use super::{Guest, payload};
 use crate::limits::PAYLOAD_BYTES;
-use crate::sandbox::{Guest, failure};
 
 /// `cabi_realloc(old pointer, old size, alignment, new size) -> pointer`
 pub(super) type Realloc = TypedFunc<(u32, u32, u32, u32), u32>;
@@ -90,7 +90,7 @@ impl<'m> GuestReader<'m> {
     }
 
     fn take(&mut self, bytes: usize) -> Result<(), CallFailure> {
-        self.left = self.left.checked_sub(bytes).ok_or_else(failure::payload)?;
+        self.left = self.left.checked_sub(bytes).ok_or_else(payload)?;
         Ok(())
     }
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
-use super::*;
+use super::super::*;
 
 /// An access that does not return before this is dropped.
-pub(crate) async fn hang(disk: &Disk) -> OwnedSemaphorePermit {
+pub(super) async fn hang(disk: &Disk) -> OwnedSemaphorePermit {
     let turn = Arc::clone(&disk.0).acquire_owned().await;
     turn.expect("nobody closes it")
 }

@@ -1,0 +1,2 @@
+mod prepared;
+mod views;
