@@ -1,13 +1,13 @@
 //! Finds what cannot work in a condition before it is evaluated: unknown names, functions and methods, wrong numbers of
-//! arguments, and too much nesting.
+//! arguments, and too much nesting. And lists of which it is also true if they are empty: `pods.items.all(...)` is true of no pod.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use cel::IdedExpr;
-use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr};
+use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralValue, operators};
 
 use crate::offer::{self, Offer, Style};
-use crate::tree::qualified;
 
 /// How deep an expression may be nested, with all that macros make of it. `cel` calls itself for each level.
 const DEPTH: usize = 250;
@@ -168,11 +168,9 @@ impl<'a> Scope<'a> {
     }
 }
 
-fn mistake(node: &IdedExpr, message: String) -> Mistake {
-    Mistake {
-        at: node.id,
-        message,
-    }
+pub(crate) fn mistake(node: &IdedExpr, message: String) -> Mistake {
+    let at = node.id;
+    Mistake { at, message }
 }
 
 /// The whole name of a function that is called as `math.abs(x)`; `None` if there is no function of that name.
@@ -214,3 +212,129 @@ fn wrong_count(offer: &Offer, count: usize) -> String {
         offer.name
     )
 }
+
+/// The parts of a node, in their order.
+pub(crate) fn parts(node: &IdedExpr) -> Vec<&IdedExpr> {
+    match &node.expr {
+        Expr::Literal(_) | Expr::Ident(_) | Expr::Struct(_) | Expr::Unspecified => Vec::new(),
+        Expr::Select(select) => vec![&select.operand],
+        Expr::Call(CallExpr { target, args, .. }) => {
+            target.as_deref().into_iter().chain(args).collect()
+        }
+        Expr::List(list) => list.elements.iter().collect(),
+        Expr::Map(map) => {
+            let entries = map.entries.iter();
+            let parts = entries.flat_map(|entry| match &entry.expr {
+                EntryExpr::MapEntry(entry) => vec![&entry.key, &entry.value],
+                EntryExpr::StructField(field) => vec![&field.value],
+            });
+            parts.collect()
+        }
+        Expr::Comprehension(rounds) => vec![
+            &rounds.iter_range,
+            &rounds.accu_init,
+            &rounds.loop_cond,
+            &rounds.loop_step,
+            &rounds.result,
+        ],
+    }
+}
+
+/// `a.b.c`, if the expression is that.
+pub(crate) fn qualified(node: &IdedExpr) -> Option<String> {
+    match &node.expr {
+        Expr::Ident(name) => Some(name.clone()),
+        Expr::Select(select) if !select.test => {
+            let operand = qualified(&select.operand)?;
+            Some(format!("{operand}.{}", select.field))
+        }
+        _ => None,
+    }
+}
+
+/// A list through which a condition goes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Walked {
+    /// Where the list is, as `pods.items`.
+    pub(crate) path: String,
+    /// How it is asked, as `pods.items.all(...)`.
+    pub(crate) asked: String,
+}
+
+/// The lists that the condition is also true of if they are empty: `all(...)` or `!exists(...)` go through them, without those whose size the condition asks for too.
+pub(crate) fn walked(expression: &IdedExpr) -> Vec<Walked> {
+    let mut found = Found::default();
+    found.look(expression, &[]);
+    let Found { walked, sized } = found;
+    let walked = walked.into_iter();
+    walked.filter(|it| !sized.contains(&it.path)).collect()
+}
+
+#[derive(Default)]
+struct Found {
+    walked: BTreeSet<Walked>,
+    sized: BTreeSet<String>,
+}
+
+impl Found {
+    /// `inner` are the variables of the macros around the node: what they hold is no list that could be found by its name.
+    fn look<'a>(&mut self, node: &'a IdedExpr, inner: &[&'a str]) {
+        if let Some(path) = range(node, true) {
+            self.walk(path, inner, ("", "all"));
+        }
+        if let Expr::Call(call) = &node.expr {
+            match (call.func_name.as_str(), call.args.as_slice()) {
+                (operators::LOGICAL_NOT, [negated]) => {
+                    if let Some(path) = range(negated, false) {
+                        self.walk(path, inner, ("!", "exists"));
+                    }
+                }
+                _ => self.sized.extend(sized(call)),
+            }
+        }
+        let mut variables = inner.to_vec();
+        if let Expr::Comprehension(rounds) = &node.expr {
+            variables.extend([rounds.iter_var.as_str(), rounds.accu_var.as_str()]);
+        }
+        for part in parts(node) {
+            self.look(part, &variables);
+        }
+    }
+
+    fn walk(&mut self, path: String, inner: &[&str], (sign, name): (&str, &str)) {
+        let root = path.split('.').next().unwrap_or_default();
+        if !inner.contains(&root) {
+            let asked = format!("{sign}{path}.{name}(...)");
+            self.walked.insert(Walked { path, asked });
+        }
+    }
+}
+
+/// What a macro goes through that begins with this value: `all` with true, `exists` with false.
+fn range(node: &IdedExpr, begins: bool) -> Option<String> {
+    let Expr::Comprehension(rounds) = &node.expr else {
+        return None;
+    };
+    let is_it = matches!(&rounds.accu_init.expr, Expr::Literal(LiteralValue::Boolean(value)) if *value.inner() == begins);
+    is_it.then(|| qualified(&rounds.iter_range))?
+}
+
+/// The list whose size a call asks for, or that it compares with another.
+fn sized(call: &CallExpr) -> Option<String> {
+    let (name, target) = (call.func_name.as_str(), call.target.as_deref());
+    match (name, target, call.args.as_slice()) {
+        ("size", Some(list), []) | ("size", None, [list]) => qualified(list),
+        (operators::EQUALS | operators::NOT_EQUALS, None, [one, other]) => {
+            let is_empty = |node: &IdedExpr| matches!(&node.expr, Expr::List(list) if list.elements.is_empty());
+            match (is_empty(one), is_empty(other)) {
+                (false, true) => qualified(one),
+                (true, false) => qualified(other),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

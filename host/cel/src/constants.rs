@@ -7,12 +7,11 @@ use cel::common::ast::{CallExpr, Expr, LiteralValue, operators};
 use cel::common::types::{CelInt, CelString};
 use cel::{Context, Env, IdedExpr};
 
-use crate::check::{Mistake, qualified_name};
+use crate::check::{Mistake, mistake, parts, qualified_name};
 use crate::environment::TIME;
 use crate::instrument::instrument;
-use crate::message::{describe, short};
-use crate::tree::parts;
-use crate::{hint, meter, offer, stack};
+use crate::message::{describe, hinted_duration, hinted_timestamp, is_duration, short};
+use crate::{meter, offer, stack};
 
 /// How many steps the constant calls of a condition may take. What takes more is left to the evaluation.
 const STEPS: u64 = 20_000;
@@ -86,13 +85,6 @@ impl Constants<'_> {
             }
             _ => Ok(()),
         }
-    }
-}
-
-fn mistake(node: &IdedExpr, message: String) -> Mistake {
-    Mistake {
-        at: node.id,
-        message,
     }
 }
 
@@ -183,17 +175,14 @@ fn unreadable(constant: &IdedExpr) -> Option<String> {
     let shown = quoted(text);
     let name = call.func_name.as_str();
     Some(match name {
-        "duration" if !hint::is_duration(text) => {
-            let instead = hint::duration(text).unwrap_or_else(|| "168h".to_owned());
-            format!(
-                "{shown} is no duration of CEL, whose units are h, m and s; write duration({instead:?})"
-            )
+        "duration" if !is_duration(text) => {
+            let instead = duration_like(text);
+            format!("{shown} is no duration of CEL, whose units are h, m and s; write {instead}")
         }
         "timestamp" => {
-            let instead = hint::timestamp(text);
-            let instead = instead.unwrap_or_else(|| "2026-01-15T00:00:00Z".to_owned());
+            let instead = timestamp_like(text);
             format!(
-                "{shown} is no timestamp of CEL, which has a date, a time and a zone; write timestamp({instead:?})"
+                "{shown} is no timestamp of CEL, which has a date, a time and a zone; write {instead}"
             )
         }
         name if name.starts_with("get") => {
@@ -201,6 +190,18 @@ fn unreadable(constant: &IdedExpr) -> Option<String> {
         }
         _ => return None,
     })
+}
+
+/// A call with the duration that a text means, or with one that shows how to write it.
+fn duration_like(text: &str) -> String {
+    let meant = hinted_duration(text);
+    format!("duration({:?})", meant.as_deref().unwrap_or("168h"))
+}
+
+fn timestamp_like(text: &str) -> String {
+    let meant = hinted_timestamp(text);
+    let meant = meant.as_deref().unwrap_or("2026-01-15T00:00:00Z");
+    format!("timestamp({meant:?})")
 }
 
 /// What a value is, whatever the objects are.
@@ -245,18 +246,9 @@ fn compared(call: &CallExpr) -> Option<String> {
     };
     let text = text(value).unwrap_or_default();
     let instead = match time {
-        Kind::Timestamp => {
-            let instead = hint::timestamp(text);
-            format!(
-                "timestamp({:?})",
-                instead.as_deref().unwrap_or("2026-01-15T00:00:00Z")
-            )
-        }
-        _ if hint::is_duration(text) => format!("duration({text:?})"),
-        _ => format!(
-            "duration({:?})",
-            hint::duration(text).as_deref().unwrap_or("168h")
-        ),
+        Kind::Timestamp => timestamp_like(text),
+        _ if is_duration(text) => format!("duration({text:?})"),
+        _ => duration_like(text),
     };
     let (time, wrong) = (time.named(), wrong.named());
     Some(short(&format_args!(

@@ -7,10 +7,10 @@ use jiff::Timestamp;
 use podloom_turns::{Limits, Turns};
 use tokio::sync::oneshot;
 
+use crate::evaluate::next_true_here;
 use crate::evaluate::{Budget, all_failed, evaluate_here};
 use crate::outcome::{Evaluation, Failure};
 use crate::program::{Program, compile_here, none_compiled};
-use crate::search::next_true_here;
 use crate::stack::{self, Broken};
 use crate::variables::Variables;
 

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use cel::{Env, IdedExpr, ParseErrors};
 
-use crate::check::{self, Mistake};
-use crate::constants;
+use crate::check::Mistake;
+use crate::check::Walked;
 use crate::environment::{TIME, environment};
 use crate::instrument::instrument;
-use crate::lists::{self, Walked};
 use crate::message::short;
 use crate::outcome::{Failure, Reason};
-use crate::stack::{self, Broken};
+use crate::stack::Broken;
+use crate::{check, constants, stack};
 
 /// The longest condition, in characters.
 pub const LONGEST_CONDITION: usize = 8192;
@@ -161,7 +161,7 @@ fn compile(env: &Arc<Env>, condition: &str, names: &[&str]) -> Result<Program, C
     let mut expression = program.expression().clone();
     instrument(&mut expression);
     Ok(Program {
-        walked: lists::walked(program.expression()).into(),
+        walked: check::walked(program.expression()).into(),
         expression: Arc::new(expression),
     })
 }

@@ -1,19 +1,24 @@
 //! What is asked of the plugin chain for a pod, and what it answers: plain data, for those who have a pod and for the chain itself.
 
 mod answer;
-mod failure;
-mod request;
-mod run;
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
 
 use futures::future::BoxFuture;
+use podloom_pod_path::LAST_APPLIED;
 use serde_json::Value;
 
+pub use self::answer::{
+    CallFailure, Dimension, MutatedPod, Note, PluginOutcome, PluginRun, PodRejection, RejectedPod,
+    Severity, remarks, remarks_of, runs, show_bytes, show_duration,
+};
 pub use podloom_pod_path::{Usage, Write};
 
-pub use self::answer::{MutatedPod, PodRejection, RejectedPod, runs};
-pub use self::failure::{CallFailure, show_bytes, show_duration};
-pub use self::request::{NamespaceMetadata, PodRequest, texts};
-pub use self::run::{Dimension, Note, PluginOutcome, PluginRun, Severity, remarks, remarks_of};
+/// The label that the API server sets on every namespace.
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
 /// Passes pods through the plugin chain. Nothing else calls the chain.
 pub trait PodMutator: Send + Sync {
@@ -34,6 +39,125 @@ pub trait PodMutator: Send + Sync {
     fn writes_labels(&self) -> bool {
         true
     }
+}
+
+/// What a pod is mutated for, as far as plugins may ask.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodRequest {
+    /// The kind of the object that the pod is made for; `Pod` for pods without one, and for templates of workloads.
+    pub kind: &'static str,
+    /// The object's name; empty if the API server will generate it.
+    pub name: String,
+    /// The object's namespace.
+    pub namespace: String,
+    /// The object's labels.
+    pub labels: BTreeMap<String, String>,
+    /// The object's annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// The namespace's labels.
+    pub namespace_labels: BTreeMap<String, String>,
+    /// The namespace's annotations.
+    pub namespace_annotations: BTreeMap<String, String>,
+    /// Whether the namespace's labels and annotations are not known: then a plugin that needs them fails the pod, whatever its failure
+    /// policy is.
+    pub is_namespace_unread: bool,
+    /// Keys of the labels that the workload's selector matches: no plugin may change them.
+    pub selector: Arc<[String]>,
+    /// Whether the selector was not read, since the chain wrote no labels at the time. A chain that writes labels then rejects the pod
+    /// as overdue.
+    pub is_selector_unread: bool,
+    /// Whether this is a dry run: the pod will not be created.
+    pub dry_run: bool,
+    /// When the caller stops waiting: a plugin that is still running then has failed. None: only the plugins' own timeouts count.
+    pub deadline: Option<Instant>,
+    /// Who asks; none for the operator itself. Only for the limit on log lines: plugins do not see it.
+    pub peer: Option<IpAddr>,
+    /// Whether to make the patch, which costs as much time as the writes themselves.
+    pub wants_patch: bool,
+}
+
+/// The labels and annotations of a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamespaceMetadata {
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its annotations.
+    pub annotations: BTreeMap<String, String>,
+}
+
+impl NamespaceMetadata {
+    /// Reads them from the namespace.
+    #[must_use]
+    pub fn of(namespace: &Value) -> Self {
+        Self {
+            labels: texts(namespace, "labels"),
+            annotations: texts(namespace, "annotations"),
+        }
+    }
+
+    /// Returns what every namespace has.
+    #[must_use]
+    pub fn nothing_but(name: &str) -> Self {
+        Self::default().named(name)
+    }
+
+    /// Returns it with the label that every namespace has.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        self.labels.insert(NAME_LABEL.to_owned(), name.to_owned());
+        self
+    }
+}
+
+impl PodRequest {
+    /// Returns what plugins may ask about a pod, or about one of a template: what it says itself. The caller adds its namespace.
+    #[must_use]
+    pub fn of_pod(pod: &Value) -> Self {
+        Self {
+            kind: "Pod",
+            labels: texts(pod, "labels"),
+            annotations: texts(pod, "annotations"),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the request with what the namespace says of itself; none if that is not known.
+    #[must_use]
+    pub fn of_namespace(self, about: Option<NamespaceMetadata>) -> Self {
+        let is_namespace_unread = about.is_none();
+        let about = about.unwrap_or_default();
+        Self {
+            namespace_labels: about.labels,
+            namespace_annotations: about.annotations,
+            is_namespace_unread,
+            ..self
+        }
+    }
+
+    /// Returns an annotation of the object, unless it is hidden from plugins.
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        shown(&self.annotations, key)
+    }
+
+    /// Returns an annotation of the namespace, unless it is hidden from plugins.
+    pub fn namespace_annotation(&self, key: &str) -> Option<&str> {
+        shown(&self.namespace_annotations, key)
+    }
+}
+
+/// Returns the strings of a map in an object's metadata.
+pub fn texts(object: &Value, field: &str) -> BTreeMap<String, String> {
+    let map = object
+        .get("metadata")
+        .and_then(|metadata| metadata.get(field)?.as_object());
+    let fields = map.into_iter().flatten();
+    let texts = fields.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
+    texts.collect()
+}
+
+fn shown<'r>(annotations: &'r BTreeMap<String, String>, key: &str) -> Option<&'r str> {
+    let value = annotations.get(key).filter(|_| key != LAST_APPLIED);
+    value.map(String::as_str)
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@
 
 mod line;
 mod lines;
-mod rate;
 
 use std::fmt;
 use std::hash::Hash;
@@ -20,8 +19,7 @@ use tokio::time::Instant;
 
 use self::line::{Asked, Line};
 
-pub use self::lines::{Cause, Lines};
-pub use self::rate::{Passage, Rate};
+pub use self::lines::{Cause, Lines, Passage, Rate};
 
 /// How much there is to share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

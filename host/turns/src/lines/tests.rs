@@ -1,3 +1,5 @@
+mod rate;
+
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
