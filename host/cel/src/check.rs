@@ -261,7 +261,8 @@ pub(crate) struct Walked {
     pub(crate) asked: String,
 }
 
-/// The lists that the condition is also true of if they are empty: `all(...)` or `!exists(...)` go through them, without those whose size the condition asks for too.
+/// The lists that the condition is also true of if they are empty: `all(...)` or `!exists(...)` go through them. Without those whose size
+/// the condition asks for too.
 pub(crate) fn walked(expression: &IdedExpr) -> Vec<Walked> {
     let mut found = Found::default();
     found.look(expression, &[]);

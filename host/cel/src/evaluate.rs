@@ -37,6 +37,11 @@ impl Budget {
         steps: 10_000_000,
         time: Duration::from_secs(5),
     };
+
+    /// When its time is over, if it begins now; `None` if that is farther away than the clock can count.
+    fn deadline(self) -> Option<Instant> {
+        Instant::now().checked_add(self.time)
+    }
 }
 
 /// Evaluates all conditions at an instant. It runs on a thread of its own with a large stack, and waits for it, so it must not be
@@ -72,37 +77,19 @@ pub(crate) fn evaluate_here(
 ) -> Evaluation {
     match environment() {
         Ok(env) => {
-            let limits = Limits::from_now(budget);
+            let limits = (budget.steps, budget.deadline());
             evaluate_in(&Arc::new(env), programs, (variables, time), limits)
         }
         Err(error) => all_failed(programs.len(), &error.to_string()),
     }
 }
 
-/// What is left of a budget.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    pub(crate) steps: u64,
-    /// `None` if it is farther away than the clock can count.
-    pub(crate) deadline: Option<Instant>,
-}
-
-impl Limits {
-    /// All of a budget, whose time begins now.
-    pub(crate) fn from_now(budget: Budget) -> Self {
-        Self {
-            steps: budget.steps,
-            deadline: Instant::now().checked_add(budget.time),
-        }
-    }
-}
-
 /// Evaluates all conditions on this thread, in an environment that is there already.
-pub(crate) fn evaluate_in(
+fn evaluate_in(
     env: &Arc<Env>,
     programs: &[Program],
     (variables, time): (&Variables, Timestamp),
-    limits: Limits,
+    (left, deadline): (u64, Option<Instant>),
 ) -> Evaluation {
     let Some(scene) = Scene::new(variables, time) else {
         return all_failed(programs.len(), "the time is after the year 9999");
@@ -116,8 +103,8 @@ pub(crate) fn evaluate_in(
             evaluation.outcomes.push(outcome);
             continue;
         }
-        let steps = limits.steps.saturating_sub(evaluation.steps);
-        let (result, Usage { steps, stop }) = meter::run(steps, limits.deadline, || {
+        let steps = left.saturating_sub(evaluation.steps);
+        let (result, Usage { steps, stop }) = meter::run(steps, deadline, || {
             stack::caught(|| evaluate(env, program, &scene))
         });
         evaluation.steps += steps;
@@ -233,9 +220,6 @@ pub fn next_true(
     stack::wait_for(|| next_true_here(programs, variables, now, budget)).ok()?
 }
 
-/// The search ended without an answer.
-struct Spent;
-
 /// Searches on this thread.
 pub(crate) fn next_true_here(
     programs: &[Program],
@@ -244,26 +228,20 @@ pub(crate) fn next_true_here(
     budget: Budget,
 ) -> Option<Timestamp> {
     let env = Arc::new(environment().ok()?);
-    let mut left = Limits::from_now(budget);
+    let (mut left, deadline) = (budget.steps, budget.deadline());
     let found = first_true(whole_second(now), |second| {
-        let Ok(time) = Timestamp::from_second(second) else {
-            return Err(Spent);
-        };
-        let limits = Limits {
-            steps: left.steps.min(Budget::EVALUATION.steps),
-            ..left
-        };
+        // An error ends the search without an answer.
+        let time = Timestamp::from_second(second).map_err(drop)?;
+        let limits = (left.min(Budget::EVALUATION.steps), deadline);
         let evaluation = evaluate_in(&env, programs, (variables, time), limits);
-        left.steps = left.steps.saturating_sub(evaluation.steps);
+        left = left.saturating_sub(evaluation.steps);
         let is_spent = |outcome: &Outcome| matches!(outcome, Outcome::Error(failure) if failure.reason == Reason::BudgetExceeded);
         if evaluation.outcomes.iter().any(is_spent) {
-            return Err(Spent);
+            return Err(());
         }
         Ok(evaluation.verdict() == Verdict::Met)
     });
-    found
-        .ok()?
-        .and_then(|second| Timestamp::from_second(second).ok())
+    Timestamp::from_second(found.ok()??).ok()
 }
 
 /// The second in which an instant lies, so the next one is after it.

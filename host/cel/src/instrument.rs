@@ -39,7 +39,7 @@ pub(crate) fn instrument(node: &mut IdedExpr) {
             wrap("@own", node);
         }
         Expr::Comprehension(comprehension) => {
-            if instrument_loop(comprehension) == Returns::List {
+            if instrument_loop(comprehension) {
                 wrap("@own", node);
             }
         }
@@ -78,17 +78,15 @@ fn instrument_call(call: &mut CallExpr) {
     match offer.cost {
         Cost::Constant => {}
         Cost::Text => target.chain(&mut call.args).for_each(pay_text),
-        Cost::Brief => target
-            .chain(&mut call.args)
-            .filter(|node| needs_pay(node))
-            .for_each(|node| wrap("@brief", node)),
-        Cost::Duration => call
-            .args
-            .iter_mut()
-            .for_each(|node| wrap("@duration", node)),
-        Cost::Deep => target
-            .chain(&mut call.args)
-            .for_each(|node| wrap("@deep", node)),
+        Cost::Brief => {
+            let paid = target.chain(&mut call.args).filter(|it| needs_pay(it));
+            paid.for_each(|node| wrap("@brief", node));
+        }
+        Cost::Duration => call.args.iter_mut().for_each(|it| wrap("@duration", it)),
+        Cost::Deep => {
+            let paid = target.chain(&mut call.args);
+            paid.for_each(|node| wrap("@deep", node));
+        }
         Cost::Own => {
             let target = call.target.take().filter(|_| style == Style::Method);
             if let Some(target) = target {
@@ -122,20 +120,14 @@ fn pay_operator(call: &mut CallExpr) {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Returns {
-    /// A list that `cel` made.
-    List,
-    Other,
-}
-
-fn instrument_loop(comprehension: &mut ComprehensionExpr) -> Returns {
+/// Returns whether the loop makes a list.
+fn instrument_loop(comprehension: &mut ComprehensionExpr) -> bool {
     // cel.bind: a loop that runs no round.
     if matches!(&comprehension.loop_cond.expr, Expr::Literal(LiteralValue::Boolean(value)) if !*value.inner())
     {
         kept(&mut comprehension.accu_init);
         instrument(&mut comprehension.result);
-        return Returns::Other;
+        return false;
     }
     instrument(&mut comprehension.iter_range);
     if let Some(appended) = appended(&mut comprehension.loop_step, &comprehension.accu_var) {
@@ -143,11 +135,11 @@ fn instrument_loop(comprehension: &mut ComprehensionExpr) -> Returns {
         if let Some(guard) = guard(&mut comprehension.loop_step) {
             instrument(guard);
         }
-        return Returns::List;
+        return true;
     }
     instrument(&mut comprehension.loop_step);
     instrument(&mut comprehension.result);
-    Returns::Other
+    false
 }
 
 /// The elements that each round of a loop appends to its result: `@result + [elements]`, or that under a guard, as

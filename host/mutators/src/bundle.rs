@@ -182,29 +182,35 @@ impl Bundle {
             path: PathBuf::new(),
             problem,
         })?;
-        let mut given: BTreeMap<String, Arc<[u8]>> = files
-            .into_iter()
-            .map(|(name, bytes)| (name, bytes.into()))
-            .collect();
+        let given = files.into_iter().map(|(name, bytes)| (name, bytes.into()));
+        let mut given: BTreeMap<String, Arc<[u8]>> = given.collect();
         let names: Vec<String> = given.keys().cloned().collect();
+        Self::of((text, None), manifest, |entry| {
+            let file = given.remove(&entry.file.0);
+            file.ok_or_else(|| BundleError::NoFile {
+                plugin: entry.name.value.0.clone(),
+                file: entry.file.0.clone(),
+                line: entry.line(),
+                present: text::list(&names),
+            })
+        })
+    }
+
+    /// Gets each file once.
+    fn of(
+        (text, signature): (Arc<[u8]>, Option<Arc<[u8]>>),
+        manifest: Manifest,
+        mut file: impl FnMut(&PluginEntry) -> Result<Arc<[u8]>, BundleError>,
+    ) -> Result<Self, BundleError> {
         let mut files = BTreeMap::new();
         for entry in &manifest.plugins {
-            if files.contains_key(&entry.file) {
-                continue;
+            if !files.contains_key(&entry.file) {
+                files.insert(entry.file.clone(), file(entry)?);
             }
-            let bytes = given
-                .remove(&entry.file.0)
-                .ok_or_else(|| BundleError::NoFile {
-                    plugin: entry.name.value.0.clone(),
-                    file: entry.file.0.clone(),
-                    line: entry.line(),
-                    present: text::list(&names),
-                })?;
-            files.insert(entry.file.clone(), bytes);
         }
         Ok(Self {
             text,
-            signature: None,
+            signature,
             manifest,
             files,
         })
@@ -273,27 +279,19 @@ fn read_at(root: &Path, directory: &Path) -> Result<Bundle, BundleError> {
     let manifest = Manifest::parse(&text).map_err(wrong)?;
     // What cannot be read is no signature: only those who ask for one look at it, and they hear that there is none.
     let signature = read(root, SIGNATURE, SIGNATURE_BYTES);
-    let (mut files, mut bytes) = (BTreeMap::new(), 0_usize);
-    for entry in &manifest.plugins {
-        if files.contains_key(&entry.file) {
-            continue;
-        }
+    let signature = signature.ok().flatten().map(Into::into);
+    let mut bytes = 0_usize;
+    Bundle::of((text, signature), manifest, |entry| {
         let file = read_plugin(root, entry)?;
         bytes += file.len();
-        if bytes > BUNDLE_BYTES {
-            return Err(BundleError::TooLargeInAll {
+        match bytes {
+            0..=BUNDLE_BYTES => Ok(file),
+            _ => Err(BundleError::TooLargeInAll {
                 plugin: entry.name.value.0.clone(),
                 file: entry.file.0.clone(),
                 line: entry.line(),
-            });
+            }),
         }
-        files.insert(entry.file.clone(), file);
-    }
-    Ok(Bundle {
-        text,
-        signature: signature.ok().flatten().map(Into::into),
-        manifest,
-        files,
     })
 }
 

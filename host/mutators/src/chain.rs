@@ -22,7 +22,7 @@ use crate::limits::{CONTAINERS, PATCH_BYTES};
 use crate::manifest::FailurePolicy;
 use crate::plugin::Plugin;
 use crate::request::{PodFields, RunMode, Until, pod_event};
-use crate::stamp::{self, MutationEntry, Stamped};
+use crate::stamp::{self, MutationEntry};
 
 /// Plugins in order, checked and compiled. A pod passes through one chain from start to end, even if another one is swapped in.
 pub struct Chain {
@@ -42,9 +42,16 @@ impl fmt::Debug for Chain {
     }
 }
 
-/// A pod on its way through the chain, between two plugins.
-pub(crate) struct Passing {
+/// A pod that has passed some plugins of a chain, and waits for the next one.
+pub struct Pass {
     pub(crate) pod: Value,
+    mode: RunMode,
+    request: Arc<PodRequest>,
+    values: Values,
+    /// The stamp of an earlier pass.
+    before: Vec<MutationEntry>,
+    /// One for each plugin that the pod has passed.
+    runs: Vec<PluginRun>,
     /// Bytes of memory that the writes so far take, in the pod and in the logs of writes. One limit covers the whole chain.
     held: usize,
     /// Of the committed writes, in order.
@@ -55,28 +62,22 @@ pub(crate) struct Passing {
     records: bool,
 }
 
-impl Passing {
-    pub(crate) fn new(pod: Value) -> Self {
+impl Pass {
+    /// A pod that has passed nothing.
+    pub(crate) fn new(mode: RunMode, pod: Value, request: Arc<PodRequest>) -> Self {
         Self {
             pod,
+            mode,
+            request,
+            values: Values::Shown,
+            before: Vec::new(),
+            runs: Vec::new(),
             held: 0,
             traces: Vec::new(),
             until: Until::DONE,
             records: false,
         }
     }
-}
-
-/// A pod that has passed some plugins of a chain, and waits for the next one.
-pub struct Pass {
-    passing: Passing,
-    mode: RunMode,
-    request: Arc<PodRequest>,
-    values: Values,
-    /// The stamp of an earlier pass.
-    before: Vec<MutationEntry>,
-    /// One for each plugin that the pod has passed.
-    runs: Vec<PluginRun>,
 }
 
 impl fmt::Debug for Pass {
@@ -135,7 +136,7 @@ impl Chain {
         pod: Value,
         request: impl Into<Arc<PodRequest>>,
     ) -> Result<MutatedPod, RejectedPod> {
-        self.mutate_in(RunMode::Serve, pod, &request.into())
+        self.mutate_in(RunMode::Serve, pod, request.into())
     }
 
     /// As [`Self::mutate`], and records in each [`PluginRun`](podloom_mutation::PluginRun) what the plugin read and wrote. Slower.
@@ -147,18 +148,18 @@ impl Chain {
         pod: Value,
         request: impl Into<Arc<PodRequest>>,
     ) -> Result<MutatedPod, RejectedPod> {
-        let mut pass = self.admit(RunMode::Serve, pod, request.into(), Values::Shown)?;
-        pass.passing.records = true;
-        self.finish(pass)
+        let pass = self.admit(RunMode::Serve, pod, request.into())?;
+        let records = true;
+        self.finish(Pass { records, ..pass })
     }
 
     pub(crate) fn mutate_in(
         &self,
         mode: RunMode,
         pod: Value,
-        request: &Arc<PodRequest>,
+        request: Arc<PodRequest>,
     ) -> Result<MutatedPod, RejectedPod> {
-        self.finish(self.admit(mode, pod, Arc::clone(request), Values::Shown)?)
+        self.finish(self.admit(mode, pod, request)?)
     }
 
     /// Begins to pass a pod through the chain, as [`Self::mutate`] does. No plugin runs yet.
@@ -171,7 +172,8 @@ impl Chain {
         request: impl Into<Arc<PodRequest>>,
         values: Values,
     ) -> Result<Pass, RejectedPod> {
-        self.admit(RunMode::Serve, pod, request.into(), values)
+        let pass = self.admit(RunMode::Serve, pod, request.into())?;
+        Ok(Pass { values, ..pass })
     }
 
     fn admit(
@@ -179,17 +181,13 @@ impl Chain {
         mode: RunMode,
         mut pod: Value,
         request: Arc<PodRequest>,
-        values: Values,
     ) -> Result<Pass, RejectedPod> {
         check_containers(&pod)?;
         let before = stamp::open(&mut pod, &self.digest).map_err(not_a_pod)?;
         Ok(Pass {
-            passing: Passing::new(pod),
-            mode,
-            request,
-            values,
             before,
             runs: Vec::with_capacity(self.plugins.len()),
+            ..Pass::new(mode, pod, request)
         })
     }
 
@@ -197,35 +195,34 @@ impl Chain {
     /// its writes are undone.
     ///
     /// Blocks until then.
-    pub fn proceed(&self, pass: Pass, pause: Option<Instant>) -> Progress {
-        let values = pass.values;
-        match self.go_on(pass, pause) {
-            Progress::Ended(mut result) if values == Values::Hidden => {
-                hide_values(&mut result);
-                Progress::Ended(result)
-            }
-            progress => progress,
-        }
-    }
-
-    /// As [`Self::proceed`], and the result has all values.
-    fn go_on(&self, mut pass: Pass, pause: Option<Instant>) -> Progress {
+    pub fn proceed(&self, mut pass: Pass, pause: Option<Instant>) -> Progress {
         let deadline = Until::at(pass.request.deadline);
-        pass.passing.until = deadline.or(Until::at(pause));
+        pass.until = deadline.or(Until::at(pause));
+        let mut rejection = None;
         for plugin in self.plugins.iter().skip(pass.runs.len()) {
-            let run = self.run(pass.mode, plugin, &mut pass.passing, &pass.request);
+            let run = self.run(plugin, &mut pass);
             let is_overdue = run.outcome == PluginOutcome::Failed(CallFailure::Overdue);
             if is_overdue && !deadline.is_over() {
                 return Progress::Paused(pass);
             }
-            let rejection = run.rejection();
+            rejection = run.rejection();
             pass.runs.push(run);
-            if let Some(rejection) = rejection {
-                let runs = pass.runs;
-                return Progress::Ended(Err(RejectedPod { rejection, runs }));
+            if rejection.is_some() {
+                break;
             }
         }
-        Progress::Ended(self.end(pass))
+        let values = pass.values;
+        let mut result = match rejection {
+            Some(rejection) => Err(RejectedPod {
+                rejection,
+                runs: pass.runs,
+            }),
+            None => self.end(pass),
+        };
+        if values == Values::Hidden {
+            hide_values(&mut result);
+        }
+        Progress::Ended(result)
     }
 
     /// Passes a pod through the plugins that are left, and stamps it.
@@ -245,11 +242,12 @@ impl Chain {
     }
 
     fn end(&self, pass: Pass) -> Result<MutatedPod, RejectedPod> {
-        let (mut pod, runs) = (pass.passing.pod, pass.runs);
-        let stamped =
-            stamp::close(&mut pod, &self.digest, &pass.before, &runs).map_err(not_a_pod)?;
+        let (mut pod, runs) = (pass.pod, pass.runs);
         let wants_patch = pass.request.wants_patch;
-        let patch = wants_patch.then(|| patch(&pod, &runs, &pass.passing.traces, &stamped));
+        let mut patch = wants_patch.then(|| patch(&runs, &pass.traces));
+        stamp::close(&mut pod, &self.digest, &pass.before, &runs, patch.as_mut())
+            .map_err(not_a_pod)?;
+        let patch = patch.map(Patch::finish);
         if patch == Some(None) {
             let reason = "the plugins wrote too much for one patch".to_owned();
             let rejection = PodRejection::Broken(reason);
@@ -264,22 +262,16 @@ impl Chain {
     }
 
     /// Runs one plugin. If it does not pass, the pod is as it was before.
-    pub(crate) fn run(
-        &self,
-        mode: RunMode,
-        plugin: &Plugin,
-        passing: &mut Passing,
-        request: &Arc<PodRequest>,
-    ) -> PluginRun {
-        let fields = PodFields::of(request, mode);
-        let excluded = match mode {
+    pub(crate) fn run(&self, plugin: &Plugin, pass: &mut Pass) -> PluginRun {
+        let request = &pass.request;
+        let excluded = match pass.mode {
             RunMode::Prove { until, .. } if until.is_over() => {
                 return not_called(plugin, PluginOutcome::Failed(CallFailure::NoTimeLeft));
             }
             RunMode::Prove { .. } => None,
             RunMode::Serve => plugin
                 .matches
-                .excludes(request, |key| label(&passing.pod, key)),
+                .excludes(request, |key| label(&pass.pod, key)),
         };
         let is_undecided = request.is_namespace_unread && plugin.matches.selects_namespaces();
         if is_undecided && matches!(excluded, None | Some(Dimension::NamespaceSelector)) {
@@ -288,7 +280,7 @@ impl Chain {
         if let Some(dimension) = excluded {
             pod_event!(
                 debug,
-                fields,
+                PodFields::of(request, pass.mode),
                 plugin = plugin.name,
                 outcome = "skipped",
                 dimension = dimension.as_str(),
@@ -299,35 +291,35 @@ impl Chain {
         let _span = tracing::debug_span!("plugin call", plugin = plugin.name).entered();
         let started = Instant::now();
         let transaction = Transaction::begin(
-            mem::take(&mut passing.pod),
+            mem::take(&mut pass.pod),
             Arc::clone(&plugin.access),
             Arc::clone(&request.selector),
         )
-        .holding(passing.held);
-        let transaction = match passing.records {
+        .holding(pass.held);
+        let transaction = match pass.records {
             true => transaction.recording(),
             false => transaction,
         };
         let sandbox = plugin.sandbox(&self.engine);
         let (transaction, called) =
-            sandbox.mutate(mode, transaction, Arc::clone(request), passing.until);
-        let mut run = settle(plugin, transaction, called, passing);
+            sandbox.mutate(pass.mode, transaction, Arc::clone(request), pass.until);
+        let mut run = settle(plugin, transaction, called, pass);
         run.duration = started.elapsed();
+        let fields = PodFields::of(&pass.request, pass.mode);
         log(&run, fields, self.engine.lines.as_ref());
         run
     }
 }
 
-/// The JSON Patch that turns the pod as it came into this one; none if it would be too long. It is made from the recorded writes. It
-/// does not touch managedFields, so the client that applies it keeps them.
-fn patch(pod: &Value, runs: &[PluginRun], traces: &[Trace], stamped: &Stamped) -> Option<String> {
+/// The JSON Patch that turns the pod as it came into what the plugins made of it. It is made from the recorded writes. It does not
+/// touch managedFields, so the client that applies it keeps them.
+fn patch(runs: &[PluginRun], traces: &[Trace]) -> Patch {
     let mut patch = Patch::within(PATCH_BYTES);
     let writes = runs.iter().flat_map(|run| &run.writes);
     for (write, trace) in writes.zip(traces) {
         patch.write(write, trace);
     }
-    stamped.add_to(&mut patch, pod);
-    patch.finish()
+    patch
 }
 
 fn not_a_pod(problem: &'static str) -> RejectedPod {
@@ -339,7 +331,7 @@ fn settle(
     plugin: &Plugin,
     transaction: Transaction,
     called: PluginRun,
-    passing: &mut Passing,
+    pass: &mut Pass,
 ) -> PluginRun {
     let mut run = PluginRun {
         refused_writes: transaction.refused_writes(),
@@ -349,7 +341,7 @@ fn settle(
         ..of_plugin(plugin, called)
     };
     if run.outcome != PluginOutcome::Unchanged {
-        passing.pod = transaction.rollback();
+        pass.pod = transaction.rollback();
         run.outcome = match run.outcome {
             PluginOutcome::Failed(failure)
                 if plugin.failure_policy == FailurePolicy::Ignore && !failure.is_of_the_host() =>
@@ -360,10 +352,10 @@ fn settle(
         };
         return run;
     }
-    passing.held = transaction.held();
+    pass.held = transaction.held();
     let (pod, writes, traces) = transaction.commit_traced();
-    passing.pod = pod;
-    passing.traces.extend(traces);
+    pass.pod = pod;
+    pass.traces.extend(traces);
     if !writes.is_empty() {
         run.outcome = PluginOutcome::Mutated;
     }

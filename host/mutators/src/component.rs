@@ -14,7 +14,7 @@ use wit_component::ComponentEncoder;
 
 pub use self::bounds::TooMuch;
 use crate::contract::{self, PACKAGE, SERVED};
-use crate::engine::{CompileThreadError, Engine};
+use crate::engine::{CompileThreadError, Engine, compile_in_turn};
 use crate::limits::PluginSize;
 use crate::request::Until;
 use crate::sandbox::{Component, LinkedCode, Module};
@@ -109,11 +109,12 @@ pub(crate) fn compile(
         bounds::check(&wasm, size)?;
         Ok::<_, ComponentError>((read(&wasm, size)?, wasm))
     };
-    let compile = |engine: &Engine, (names, wasm): (Names, Vec<u8>)| {
-        let code = encode_and_compile(engine, &wasm, &names)?;
+    let compiler = Arc::clone(engine);
+    let compile = move |(names, wasm): (Names, Vec<u8>)| {
+        let code = encode_and_compile(&compiler, &wasm, &names)?;
         Ok((names, code))
     };
-    let compiled = engine.compile(inspect, compile, until);
+    let compiled = compile_in_turn(&engine.turn, inspect, compile, until);
     compiled.map_err(|error| match error {
         CompileThreadError::TooLong => ComponentError::NoTimeLeft,
         error => ComponentError::Compile(error.to_string()),

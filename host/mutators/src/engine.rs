@@ -64,7 +64,7 @@ pub struct Engine {
     pub(crate) wasm: wasmtime::Engine,
     permits: Arc<Permits>,
     /// Lets one plugin compile at a time.
-    turn: Arc<Mutex<()>>,
+    pub(crate) turn: Arc<Mutex<()>>,
     instances: InstanceAllocation,
     pub(crate) counts_fuel: bool,
     pub(crate) lines: Option<Lines>,
@@ -114,18 +114,6 @@ impl Engine {
         let permit = self.permits.acquire(purpose, until);
         // A permit that comes too late is dropped, which wakes the next caller.
         permit.filter(|_| !until.is_over())
-    }
-
-    /// Inspects a plugin and compiles it, see [`compile_in_turn`].
-    pub(crate) fn compile<L: Send + 'static, T: Send + 'static, E: Send + 'static>(
-        self: &Arc<Self>,
-        inspect: impl FnOnce() -> Result<L, E> + Send + 'static,
-        compile: impl FnOnce(&Self, L) -> Result<T, E> + Send + 'static,
-        until: Until,
-    ) -> Result<Result<T, E>, CompileThreadError> {
-        let engine = Arc::clone(self);
-        let compile = move |inspected| compile(&engine, inspected);
-        compile_in_turn(&self.turn, inspect, compile, until)
     }
 }
 
@@ -229,7 +217,7 @@ pub(crate) enum CompileThreadError {
 /// The compiler cannot be interrupted. When the deadline passes, it goes on in the background and its result is dropped. Later
 /// plugins wait for that a second or two at most, since the inspection bounds what is compiled. The inspection itself does
 /// not wait for other plugins, so a bad file is refused at once.
-fn compile_in_turn<L: Send + 'static, T: Send + 'static, E: Send + 'static>(
+pub(crate) fn compile_in_turn<L: Send + 'static, T: Send + 'static, E: Send + 'static>(
     turn: &Arc<Mutex<()>>,
     inspect: impl FnOnce() -> Result<L, E> + Send + 'static,
     compile: impl FnOnce(L) -> Result<T, E> + Send + 'static,
@@ -451,8 +439,8 @@ impl Drop for Permit<'_> {
 /// How often the epoch advances, which is the precision of time limits.
 const TICK: Duration = Duration::from_millis(2);
 
-/// Starts the epoch thread, which enforces time limits: it advances the engine's epoch while a call runs, and sleeps while none does. It
-/// ends within a tick after the permits are closed.
+/// Starts the epoch thread, which enforces time limits: it advances the engine's epoch while a call runs, and sleeps while none does.
+/// It ends within a tick after the permits are closed.
 ///
 /// It is an OS thread, not a timer of the asynchronous runtime, since a starved runtime must not disable the limits.
 ///

@@ -184,51 +184,33 @@ impl Match {
         request: &PodRequest,
         pod_label: impl Fn(&str) -> Option<&'a str>,
     ) -> Option<Dimension> {
-        let kinds = self
-            .kinds
-            .as_ref()
-            .is_none_or(|kinds| kinds.0.iter().any(|kind| kind == request.kind));
-        if !kinds {
+        let kinds = self.kinds.as_ref();
+        if !kinds.is_none_or(|kinds| kinds.0.iter().any(|kind| kind == request.kind)) {
             return Some(Dimension::Kinds);
         }
         let namespaces = self.namespaces.as_ref();
-        if !namespaces.is_none_or(|globs| {
-            globs
-                .0
-                .iter()
-                .any(|glob| glob_matches(glob, &request.namespace))
-        }) {
+        let is_named = |glob: &String| glob_matches(glob, &request.namespace);
+        if !namespaces.is_none_or(|globs| globs.0.iter().any(is_named)) {
             return Some(Dimension::Namespaces);
         }
-        if !self
-            .selector
-            .as_ref()
-            .is_none_or(|selector| selector.selects(pod_label))
-        {
+        let selector = self.selector.as_ref();
+        if !selector.is_none_or(|selector| selector.selects(pod_label)) {
             return Some(Dimension::Selector);
         }
         // Last: a pod whose namespace is not known is excluded by what is known of it.
         let namespace_label = |key: &str| request.namespace_labels.get(key).map(String::as_str);
-        if !self
-            .namespace_selector
-            .as_ref()
-            .is_none_or(|selector| selector.selects(namespace_label))
-        {
-            return Some(Dimension::NamespaceSelector);
-        }
-        None
+        let selector = self.namespace_selector.as_ref();
+        let is_selected = selector.is_none_or(|selector| selector.selects(namespace_label));
+        (!is_selected).then_some(Dimension::NamespaceSelector)
     }
 }
 
 impl LabelSelector {
     fn selects<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
-        self.match_labels
-            .iter()
-            .all(|(key, value)| label(key) == Some(value.as_str()))
-            && self
-                .match_expressions
-                .iter()
-                .all(|requirement| requirement.holds(label(&requirement.0.key)))
+        let mut labels = self.match_labels.iter();
+        let mut expressions = self.match_expressions.iter();
+        labels.all(|(key, value)| label(key) == Some(value.as_str()))
+            && expressions.all(|it| it.holds(label(&it.0.key)))
     }
 }
 

@@ -369,7 +369,8 @@ fn paths(paths: &[String]) -> String {
     text::list(&shown.collect::<Vec<_>>())
 }
 
-/// What is probably a mistake in a plugin's entry and in what it asks for, though it can run; `granted` are the unknown fields in what the manifest grants.
+/// What is probably a mistake in a plugin's entry and in what it asks for, though it can run; `granted` are the unknown fields in what
+/// the manifest grants.
 fn mistakes(
     entry: &PluginEntry,
     description: &Description,

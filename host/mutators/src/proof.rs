@@ -8,7 +8,7 @@ use std::sync::Arc;
 use podloom_mutation::{CallFailure, PluginOutcome, PluginRun, PodRequest, RejectedPod};
 use serde_json::Value;
 
-use crate::chain::{Chain, Passing};
+use crate::chain::{Chain, Pass};
 use crate::plugin::Plugin;
 use crate::request::RunMode;
 use crate::request::Until;
@@ -117,14 +117,14 @@ impl Chain {
     }
 
     fn run_alone(&self, mode: RunMode, plugin: &Plugin, pod: Value) -> SampleResult {
-        let mut passing = Passing::new(pod);
-        let runs = stop_at_failure(vec![self.run(mode, plugin, &mut passing, &request())])?;
+        let mut pass = Pass::new(mode, pod, request());
+        let runs = stop_at_failure(vec![self.run(plugin, &mut pass)])?;
         let writes = runs.into_iter().flat_map(|run| run.writes);
-        Ok((passing.pod, writes.map(|write| write.path).collect()))
+        Ok((pass.pod, writes.map(|write| write.path).collect()))
     }
 
     fn run_all(&self, mode: RunMode, pod: Value) -> SampleResult {
-        let mutated = self.mutate_in(mode, pod, &request())?;
+        let mutated = self.mutate_in(mode, pod, request())?;
         let runs = stop_at_failure(mutated.runs)?;
         let by_plugin = |run: &PluginRun| -> Vec<String> {
             run.writes

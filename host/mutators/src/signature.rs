@@ -170,11 +170,8 @@ impl Signers {
             .find(|key| key.made(&signature, bundle.manifest()))
             .ok_or_else(|| SignatureError::Wrong { keys: self.named() })?;
         let entries = &bundle.manifest.plugins;
-        let unpinned: Vec<String> = entries
-            .iter()
-            .filter(|entry| entry.sha256.is_none())
-            .map(|entry| entry.name.value.0.clone())
-            .collect();
+        let unpinned = entries.iter().filter(|entry| entry.sha256.is_none());
+        let unpinned: Vec<&str> = unpinned.map(|entry| entry.name.value.0.as_str()).collect();
         if !unpinned.is_empty() {
             return Err(SignatureError::NotPinned {
                 plugins: text::list(&unpinned),
@@ -196,11 +193,13 @@ impl Signers {
     }
 
     fn named(&self) -> String {
-        let keys = self.0.iter().map(|key| key.fingerprint.clone());
-        match self.0.as_slice() {
-            [_] => format!("the key {}", text::list(&keys.collect::<Vec<_>>())),
-            _ => format!("any of the keys {}", text::list(&keys.collect::<Vec<_>>())),
-        }
+        let keys: Vec<&str> = self.0.iter().map(|key| key.fingerprint.as_str()).collect();
+        let which = if keys.len() == 1 {
+            "the key"
+        } else {
+            "any of the keys"
+        };
+        format!("{which} {}", text::list(&keys))
     }
 }
 

@@ -90,66 +90,52 @@ pub(crate) fn open(pod: &mut Value, digest: &str) -> Result<Vec<MutationEntry>, 
         .unwrap_or_default())
 }
 
-/// What stamping changed.
-#[derive(Debug)]
-pub(crate) struct Stamped {
-    /// Whether these parents were created.
-    makes_metadata: bool,
-    makes_annotations: bool,
-    /// Whether these annotations changed.
-    sets_mutations: bool,
-    sets_chain: bool,
-}
-
-impl Stamped {
-    /// Adds the changes to the patch. The pod must be the stamped one.
-    pub(crate) fn add_to(&self, patch: &mut Patch, pod: &Value) {
-        let empty = Value::Object(Map::new());
-        if self.makes_metadata {
-            patch.add("/metadata", &empty);
-        }
-        if self.makes_annotations {
-            patch.add("/metadata/annotations", &empty);
-        }
-        for (is_set, key) in [(self.sets_mutations, MUTATIONS), (self.sets_chain, CHAIN)] {
-            let path = format!("/metadata/annotations/{}", key.replace('/', "~1"));
-            if let Some(value) = pod.pointer(&path).filter(|_| is_set) {
-                patch.add(&path, value);
-            }
-        }
-    }
-}
-
-/// Stamps the pod.
+/// Stamps the pod, and adds to the patch what that changed.
 pub(crate) fn close(
     pod: &mut Value,
     digest: &str,
     before: &[MutationEntry],
     runs: &[PluginRun],
-) -> Result<Stamped, &'static str> {
+    mut patch: Option<&mut Patch>,
+) -> Result<(), &'static str> {
     let mut room = STAMP_BYTES;
     let entries = runs.iter().filter_map(|run| entry(run, before, &mut room));
     let entries: Vec<StampEntry<'_>> = entries.collect();
     let text = serde_json::to_string(&entries).map_err(|_| "its stamp cannot be written")?;
     let pod = pod.as_object_mut().ok_or("it is not an object")?;
-    let (metadata, makes_metadata) =
-        object(pod, "metadata").ok_or("its metadata is not an object")?;
-    let (annotations, makes_annotations) =
-        object(metadata, "annotations").ok_or("its annotations are not an object")?;
-    Ok(Stamped {
-        makes_metadata,
-        makes_annotations,
-        sets_mutations: put(annotations, MUTATIONS, text),
-        sets_chain: put(annotations, CHAIN, digest.to_owned()),
-    })
+    let metadata = object((pod, "metadata"), "/metadata", &mut patch);
+    let metadata = metadata.ok_or("its metadata is not an object")?;
+    let annotations = (metadata, "annotations");
+    let annotations = object(annotations, "/metadata/annotations", &mut patch);
+    let annotations = annotations.ok_or("its annotations are not an object")?;
+    for (key, text) in [(MUTATIONS, text), (CHAIN, digest.to_owned())] {
+        let value = Value::String(text);
+        if annotations.get(key) == Some(&value) {
+            continue;
+        }
+        if let Some(patch) = &mut patch {
+            let path = format!("/metadata/annotations/{}", key.replace('/', "~1"));
+            patch.add(&path, &value);
+        }
+        annotations.insert(key.to_owned(), value);
+    }
+    Ok(())
 }
 
-/// Sets an annotation; returns whether that changed it.
-fn put(annotations: &mut Map<String, Value>, key: &str, value: String) -> bool {
-    let value = Value::String(value);
-    let changes = annotations.get(key) != Some(&value);
-    annotations.insert(key.to_owned(), value);
-    changes
+/// The object in a field of a parent, which is created if it is not there.
+fn object<'a>(
+    (parent, key): (&'a mut Map<String, Value>, &str),
+    path: &str,
+    patch: &mut Option<&mut Patch>,
+) -> Option<&'a mut Map<String, Value>> {
+    let child = parent.entry(key).or_insert(Value::Null);
+    if child.is_null() {
+        *child = Value::Object(Map::new());
+        if let Some(patch) = patch {
+            patch.add(path, child);
+        }
+    }
+    child.as_object_mut()
 }
 
 /// The stamp's entry for a run. A plugin whose failure was ignored is listed only if the earlier stamp lists it. Whoever creates
@@ -184,19 +170,6 @@ fn entry<'a>(
         paths,
         cut,
     })
-}
-
-/// The object in a field of a parent, and whether it was created.
-fn object<'a>(
-    parent: &'a mut Map<String, Value>,
-    key: &str,
-) -> Option<(&'a mut Map<String, Value>, bool)> {
-    let child = parent.entry(key).or_insert(Value::Null);
-    let is_made = child.is_null();
-    if is_made {
-        *child = Value::Object(Map::new());
-    }
-    Some((child.as_object_mut()?, is_made))
 }
 
 /// The paths that a plugin wrote now and in earlier passes, sorted, as many as there is room for, and whether some were left out. What

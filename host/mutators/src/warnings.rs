@@ -7,7 +7,7 @@ use podloom_mutation::PodRequest;
 use podloom_pod_path::Write;
 use serde_json::Value;
 
-use crate::chain::{Chain, Passing};
+use crate::chain::{Chain, Pass};
 use crate::manifest::MANIFEST;
 use crate::plugin::{Plugin, message};
 use crate::proof;
@@ -72,9 +72,8 @@ impl Chain {
 
     fn unknown_writes(&self, plugin: &Plugin, until: Until) -> Vec<String> {
         let samples = proof::samples(until);
-        let runs = samples.map(|(mode, pod): (_, Value)| {
-            self.run(mode, plugin, &mut Passing::new(pod), &proof::request())
-        });
+        let runs = samples
+            .map(|(mode, pod)| self.run(plugin, &mut Pass::new(mode, pod, proof::request())));
         let mut messages = Vec::new();
         for run in runs {
             let unknown = run.writes.iter().flat_map(Write::unknown_fields);
@@ -114,8 +113,8 @@ impl<'c> Denials<'c> {
     fn run(&mut self, mode: RunMode, pod: &Value, request: &Arc<PodRequest>) {
         let plugins = self.chain.plugins.iter().zip(&mut self.left);
         for (plugin, left) in plugins.filter(|(_, left)| !left.is_empty()) {
-            let mut passing = Passing::new(pod.clone());
-            let run = self.chain.run(mode, plugin, &mut passing, request);
+            let mut pass = Pass::new(mode, pod.clone(), Arc::clone(request));
+            let run = self.chain.run(plugin, &mut pass);
             left.retain(|denial| !run.denials.contains(denial));
         }
     }

@@ -136,20 +136,17 @@ pub struct Cause {
 
 /// Decides which of these lines are logged. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Lines(Arc<Rates>);
-
-#[derive(Debug)]
-struct Rates {
-    of_peer: Rate<Cause>,
-    of_namespace: Rate<Cause>,
+pub struct Lines {
+    of_peer: Arc<Rate<Cause>>,
+    of_namespace: Arc<Rate<Cause>>,
 }
 
 impl Default for Lines {
     fn default() -> Self {
-        Self(Arc::new(Rates {
-            of_peer: Rate::new(OF_ONE_PEER, PERIOD),
-            of_namespace: Rate::new(OF_ONE_NAMESPACE, PERIOD),
-        }))
+        Self {
+            of_peer: Arc::new(Rate::new(OF_ONE_PEER, PERIOD)),
+            of_namespace: Arc::new(Rate::new(OF_ONE_NAMESPACE, PERIOD)),
+        }
     }
 }
 
@@ -162,40 +159,40 @@ impl Lines {
             namespace: None,
             ..cause.clone()
         };
-        if self.0.of_peer.is_used_up(&of_peer, now()) {
-            return self.passes(|rates| &rates.of_peer, of_peer) == Passage::Passed;
+        if self.of_peer.is_used_up(&of_peer, now()) {
+            return passes(&self.of_peer, of_peer) == Passage::Passed;
         }
         // Only what its namespace lets pass counts for a peer, or one namespace could use up the lines of all others. If too many
         // namespaces are remembered, the limit of the peer is what holds.
-        let of_namespace = self.passes(|rates| &rates.of_namespace, cause);
+        let of_namespace = passes(&self.of_namespace, cause);
         matches!(of_namespace, Passage::Passed | Passage::NoRoom)
-            && self.passes(|rates| &rates.of_peer, of_peer) == Passage::Passed
+            && passes(&self.of_peer, of_peer) == Passage::Passed
     }
+}
 
-    fn passes(&self, which: fn(&Rates) -> &Rate<Cause>, cause: Cause) -> Passage {
-        let passage = which(&self.0).pass(&cause, now());
-        if let (Passage::FirstLeftOut(rest), Ok(runtime)) = (passage, Handle::try_current()) {
-            let rates = Arc::clone(&self.0);
-            runtime.spawn(async move {
-                tokio::time::sleep(rest).await;
-                let Cause {
-                    about,
-                    plugin,
-                    peer,
-                    namespace,
-                } = &cause;
-                tracing::warn!(
-                    peer = peer.map(tracing::field::display),
-                    namespace,
-                    plugin,
-                    about,
-                    left_out = which(&rates).left_out(&cause, now()),
-                    "log lines were left out: there were too many of this kind"
-                );
-            });
-        }
-        passage
+fn passes(rate: &Arc<Rate<Cause>>, cause: Cause) -> Passage {
+    let passage = rate.pass(&cause, now());
+    if let (Passage::FirstLeftOut(rest), Ok(runtime)) = (passage, Handle::try_current()) {
+        let rate = Arc::clone(rate);
+        runtime.spawn(async move {
+            tokio::time::sleep(rest).await;
+            let Cause {
+                about,
+                plugin,
+                peer,
+                namespace,
+            } = &cause;
+            tracing::warn!(
+                peer = peer.map(tracing::field::display),
+                namespace,
+                plugin,
+                about,
+                left_out = rate.left_out(&cause, now()),
+                "log lines were left out: there were too many of this kind"
+            );
+        });
     }
+    passage
 }
 
 /// By the clock of the runtime, which tests can stop.

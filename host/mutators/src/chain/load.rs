@@ -45,7 +45,7 @@ impl Chain {
     /// # Errors
     /// If a plugin cannot run as the manifest configures it.
     pub fn load(engine: &Arc<Engine>, bundle: &Bundle) -> Result<Self, ChainError> {
-        Self::load_with(engine, bundle, BTreeMap::new(), Until::DONE)
+        Self::load_until(engine, None, bundle, Until::DONE)
     }
 
     /// As [`Self::load`], but reuses the compiled code of an earlier chain of the same engine.
@@ -53,7 +53,7 @@ impl Chain {
     /// # Errors
     /// If a plugin cannot run as the manifest configures it.
     pub fn load_after(earlier: &Self, bundle: &Bundle) -> Result<Self, ChainError> {
-        Self::load_with(&earlier.engine, bundle, earlier.codes(), Until::DONE)
+        Self::load_until(&earlier.engine, Some(earlier), bundle, Until::DONE)
     }
 
     /// As [`Self::load_after`] if there is an earlier chain, else as [`Self::load`], with a deadline.
@@ -63,23 +63,9 @@ impl Chain {
         bundle: &Bundle,
         until: Until,
     ) -> Result<Self, ChainError> {
-        let known = earlier.map(Self::codes).unwrap_or_default();
-        Self::load_with(engine, bundle, known, until)
-    }
-
-    /// The compiled code, by the digest of the file.
-    fn codes(&self) -> BTreeMap<String, Arc<PluginCode>> {
-        let codes = self.plugins.iter();
-        let codes = codes.map(|plugin| (plugin.sha256.clone(), Arc::clone(&plugin.code)));
-        codes.collect()
-    }
-
-    fn load_with(
-        engine: &Arc<Engine>,
-        bundle: &Bundle,
-        mut known: BTreeMap<String, Arc<PluginCode>>,
-        until: Until,
-    ) -> Result<Self, ChainError> {
+        let earlier = earlier.into_iter().flat_map(|chain| &chain.plugins);
+        let known = earlier.map(|plugin| (plugin.sha256.clone(), Arc::clone(&plugin.code)));
+        let mut known: BTreeMap<String, Arc<PluginCode>> = known.collect();
         let mut plugins = Vec::with_capacity(bundle.manifest.plugins.len());
         let budget = Arc::default();
         for (index, entry) in bundle.manifest.plugins.iter().enumerate() {
@@ -101,27 +87,21 @@ impl Chain {
             })?;
             plugins.push(plugin);
         }
-        Ok(Self {
+        Ok(Self::of(engine, plugins))
+    }
+
+    fn of(engine: &Arc<Engine>, plugins: Vec<Plugin>) -> Self {
+        Self {
             engine: Arc::clone(engine),
             digest: digest(&plugins),
             plugins,
-        })
+        }
     }
 
     /// A chain of these of its plugins, by their numbers from 0, in this order. The compiled code is shared.
     pub fn select(&self, numbers: &[usize]) -> Self {
-        let chosen = numbers
-            .iter()
-            .filter_map(|number| self.plugins.get(*number));
-        self.with(chosen.cloned().collect())
-    }
-
-    fn with(&self, plugins: Vec<Plugin>) -> Self {
-        Self {
-            engine: Arc::clone(&self.engine),
-            digest: digest(&plugins),
-            plugins,
-        }
+        let chosen = numbers.iter().filter_map(|it| self.plugins.get(*it));
+        Self::of(&self.engine, chosen.cloned().collect())
     }
 
     /// What each plugin is granted, in the order of the chain.
@@ -146,7 +126,7 @@ impl Chain {
             plugin.allow.clone_from(allow);
             plugin.read.clone_from(read);
         }
-        Ok(self.with(plugins))
+        Ok(Self::of(&self.engine, plugins))
     }
 }
 
@@ -168,11 +148,8 @@ fn load_code(
     known: &mut BTreeMap<String, Arc<PluginCode>>,
     until: Until,
 ) -> Result<(Arc<PluginCode>, Option<Duration>), PluginError> {
-    let shipped = bundle
-        .files
-        .get(&entry.file)
-        .map(|bytes| &**bytes)
-        .unwrap_or_default();
+    let shipped = bundle.files.get(&entry.file);
+    let shipped = shipped.map(|bytes| &**bytes).unwrap_or_default();
     let found = sha256(shipped);
     if let Some(pinned) = entry.sha256.as_ref().filter(|pinned| pinned.0 != found) {
         return Err(PluginError::Pin {

@@ -1,8 +1,12 @@
 //! A plugin that ships as a core module, called without a component around it.
 //!
 //! A component would take three core instances instead of one, and adapter code at each call in either direction. Loading has
-//! encoded and validated the component, so this only has to follow the same ABI: [`super::abi`] has
-//! the rules. A module that is not plain is called as a component instead, see [`Module::link`].
+//! encoded and validated the component, so this only has to follow the same ABI, whose rules are in `abi`. A module that is not
+//! plain is called as a component instead, see [`Module::link`].
+//!
+//! The contract's imports lift their arguments and lower their results by the same rules. Arguments are flat. A result of more than
+//! one number is written to the address in the last argument; results and options have their case at offset 0 and their payload at
+//! offset 4.
 
 use std::sync::Arc;
 
@@ -211,11 +215,6 @@ fn texts(reader: &mut GuestReader<'_>, list: (u32, u32)) -> Result<Vec<String>, 
     Ok(texts.into_iter().map(str::to_owned).collect())
 }
 
-// The contract's imports for core modules: arguments are lifted and results lowered by the rules of `abi`.
-//
-// Arguments are flat. A result of more than one number is written to the address in the last argument; results and options have
-// their case at offset 0 and their payload at offset 4.
-
 type ImportResult = wasmtime::Result<()>;
 
 /// Sizes of results in the guest's memory.
@@ -370,68 +369,88 @@ fn of_request(
     lower::<STRING>(&mut caller, result)?.string(result, text(&request))
 }
 
-fn label(caller: Caller<'_, Guest>, key: u32, length: u32, result: u32) -> ImportResult {
-    look_up(caller, (key, length), result, |request, key| {
-        request.labels.get(key).map(String::as_str)
-    })
+/// Looks up a text of the request by its key.
+macro_rules! look_up {
+    ($name:ident, $get:ident, |$request:ident, $key:ident| $value:expr) => {
+        fn $name(
+            mut caller: Caller<'_, Guest>,
+            key: u32,
+            length: u32,
+            result: u32,
+        ) -> ImportResult {
+            let $request = Arc::clone(caller.data().$get()?);
+            let (mut reader, _) = lift(&mut caller)?;
+            let $key = reader.string((key, length))?;
+            let value = $value;
+            lower::<OPTION>(&mut caller, result)?.option(result, value)
+        }
+    };
 }
 
-fn annotation(caller: Caller<'_, Guest>, key: u32, length: u32, result: u32) -> ImportResult {
-    look_up(caller, (key, length), result, PodRequest::annotation)
-}
-
-fn namespace_label(caller: Caller<'_, Guest>, key: u32, length: u32, result: u32) -> ImportResult {
-    caller.data().request_for_namespace()?;
-    look_up(caller, (key, length), result, |request, key| {
-        request.namespace_labels.get(key).map(String::as_str)
-    })
-}
-
-fn namespace_annotation(
-    caller: Caller<'_, Guest>,
-    key: u32,
-    length: u32,
-    result: u32,
-) -> ImportResult {
-    caller.data().request_for_namespace()?;
-    look_up(
-        caller,
-        (key, length),
-        result,
-        PodRequest::namespace_annotation,
-    )
-}
-
-fn look_up(
-    mut caller: Caller<'_, Guest>,
-    key: (u32, u32),
-    result: u32,
-    value: for<'r> fn(&'r PodRequest, &str) -> Option<&'r str>,
-) -> ImportResult {
-    let request = Arc::clone(caller.data().request()?);
-    let (mut reader, _) = lift(&mut caller)?;
-    let value = value(&request, reader.string(key)?);
-    lower::<OPTION>(&mut caller, result)?.option(result, value)
-}
+look_up!(label, request, |request, key| {
+    request.labels.get(key).map(String::as_str)
+});
+look_up!(annotation, request, |request, key| request.annotation(key));
+look_up!(namespace_label, request_for_namespace, |request, key| {
+    request.namespace_labels.get(key).map(String::as_str)
+});
+look_up!(
+    namespace_annotation,
+    request_for_namespace,
+    |request, key| { request.namespace_annotation(key) }
+);
 
 fn dry_run(guest: &Guest) -> wasmtime::Result<u32> {
     may_leave(guest)?;
     Ok(u32::from(guest.request()?.dry_run))
 }
 
-fn get(
-    mut caller: Caller<'_, Guest>,
-    pod: u32,
-    path: u32,
-    path_length: u32,
-    result: u32,
-) -> ImportResult {
-    let (mut reader, guest) = lift_pod(&mut caller, pod)?;
-    let answer = guest.get(reader.string((path, path_length))?)?;
-    lower_answer(&mut caller, result, answer, |writer, at, text| {
-        writer.option(at, text.as_deref())
-    })
+/// A method of the pod: reads the texts in its flat arguments, calls the guest's host, and lowers the answer.
+macro_rules! method {
+    ($name:ident($($text:ident, $length:ident),+), |$guest:ident| $answer:expr, $lower:expr) => {
+        #[allow(
+            clippy::too_many_arguments,
+            reason = "the flat arguments of the contract"
+        )]
+        fn $name(
+            mut caller: Caller<'_, Guest>,
+            pod: u32,
+            $($text: u32, $length: u32,)+
+            result: u32,
+        ) -> ImportResult {
+            let (mut reader, $guest) = lift_pod(&mut caller, pod)?;
+            $(let $text = reader.string(($text, $length))?;)+
+            let answer = $answer?;
+            lower_answer(&mut caller, result, answer, $lower)
+        }
+    };
 }
+
+method!(
+    get(path, path_length),
+    |guest| guest.get(path),
+    |writer, at, text| writer.option(at, text.as_deref())
+);
+method!(
+    keys(path, path_length),
+    |guest| guest.keys(path),
+    |writer, at, keys| writer.strings(at, &keys)
+);
+method!(
+    set(path, path_length, value, value_length),
+    |guest| guest.set(path, value.to_owned()),
+    |_, _, ()| Ok(())
+);
+method!(
+    insert(path, path_length, value, value_length),
+    |guest| guest.insert(path, value.to_owned()),
+    |_, _, ()| Ok(())
+);
+method!(
+    remove(path, path_length),
+    |guest| guest.remove(path),
+    |writer, at, removed| writer.case(at, u8::from(removed))
+);
 
 #[expect(
     clippy::too_many_arguments,
@@ -452,74 +471,6 @@ fn view(
     let answer = guest.view(path, |known| fields.holds(known), || reader.strings(fields))?;
     lower_answer(&mut caller, result, answer, |writer, at, text| {
         writer.option(at, text.as_deref())
-    })
-}
-
-fn keys(
-    mut caller: Caller<'_, Guest>,
-    pod: u32,
-    path: u32,
-    path_length: u32,
-    result: u32,
-) -> ImportResult {
-    let (mut reader, guest) = lift_pod(&mut caller, pod)?;
-    let answer = guest.keys(reader.string((path, path_length))?)?;
-    lower_answer(&mut caller, result, answer, |writer, at, keys| {
-        writer.strings(at, &keys)
-    })
-}
-
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the flat arguments of the contract"
-)]
-fn set(
-    mut caller: Caller<'_, Guest>,
-    pod: u32,
-    path: u32,
-    path_length: u32,
-    value: u32,
-    value_length: u32,
-    result: u32,
-) -> ImportResult {
-    let (mut reader, guest) = lift_pod(&mut caller, pod)?;
-    let path = reader.string((path, path_length))?;
-    let value = reader.string((value, value_length))?;
-    let answer = guest.set(path, value.to_owned())?;
-    lower_answer(&mut caller, result, answer, |_, _, ()| Ok(()))
-}
-
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the flat arguments of the contract"
-)]
-fn insert(
-    mut caller: Caller<'_, Guest>,
-    pod: u32,
-    path: u32,
-    path_length: u32,
-    value: u32,
-    value_length: u32,
-    result: u32,
-) -> ImportResult {
-    let (mut reader, guest) = lift_pod(&mut caller, pod)?;
-    let path = reader.string((path, path_length))?;
-    let value = reader.string((value, value_length))?;
-    let answer = guest.insert(path, value.to_owned())?;
-    lower_answer(&mut caller, result, answer, |_, _, ()| Ok(()))
-}
-
-fn remove(
-    mut caller: Caller<'_, Guest>,
-    pod: u32,
-    path: u32,
-    path_length: u32,
-    result: u32,
-) -> ImportResult {
-    let (mut reader, guest) = lift_pod(&mut caller, pod)?;
-    let answer = guest.remove(reader.string((path, path_length))?)?;
-    lower_answer(&mut caller, result, answer, |writer, at, removed| {
-        writer.case(at, u8::from(removed))
     })
 }
 

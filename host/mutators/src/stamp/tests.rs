@@ -43,7 +43,7 @@ fn run(plugin: &str, outcome: PluginOutcome, writes: usize) -> PluginRun {
 #[track_caller]
 fn stamp(pod: &mut Value, chain: &str, runs: &[PluginRun]) -> String {
     let before = open(pod, chain).expect("a pod");
-    close(pod, chain, &before, runs).expect("a pod");
+    close(pod, chain, &before, runs, None).expect("a pod");
     pod["metadata"]["annotations"]["podloom.dev/mutations"]
         .as_str()
         .expect("a stamp")
