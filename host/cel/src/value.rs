@@ -37,43 +37,36 @@ pub(crate) enum Value {
     Hidden(Hidden),
 }
 
+/// Does the same with whatever a value is.
+macro_rules! each {
+    ($it:expr, $value:ident => $result:expr) => {
+        match $it {
+            Self::Null($value) => $result,
+            Self::Bool($value) => $result,
+            Self::Int($value) => $result,
+            Self::UInt($value) => $result,
+            Self::Double($value) => $result,
+            Self::String($value) => $result,
+            Self::Bytes($value) => $result,
+            Self::Timestamp($value) => $result,
+            Self::Duration($value) => $result,
+            Self::Type($value) => $result,
+            Self::List($value) => $result,
+            Self::Map($value) => $result,
+            Self::Hidden($value) => $result,
+        }
+    };
+}
+
 impl Value {
     /// The value as `cel` knows it.
     pub(crate) fn as_val(&self) -> &(dyn Val + 'static) {
-        match self {
-            Self::Null(value) => value,
-            Self::Bool(value) => value,
-            Self::Int(value) => value,
-            Self::UInt(value) => value,
-            Self::Double(value) => value,
-            Self::String(value) => value,
-            Self::Bytes(value) => value,
-            Self::Timestamp(value) => value,
-            Self::Duration(value) => value,
-            Self::Type(value) => value,
-            Self::List(value) => value,
-            Self::Map(value) => value,
-            Self::Hidden(value) => value,
-        }
+        each!(self, value => value)
     }
 
     /// The value as the result of a function.
     pub(crate) fn into_cow<'b, 'v>(self) -> CowVal<'b, 'v> {
-        match self {
-            Self::Null(value) => CowVal::owned(value),
-            Self::Bool(value) => CowVal::owned(value),
-            Self::Int(value) => CowVal::owned(value),
-            Self::UInt(value) => CowVal::owned(value),
-            Self::Double(value) => CowVal::owned(value),
-            Self::String(value) => CowVal::owned(value),
-            Self::Bytes(value) => CowVal::owned(value),
-            Self::Timestamp(value) => CowVal::owned(value),
-            Self::Duration(value) => CowVal::owned(value),
-            Self::Type(value) => CowVal::owned(value),
-            Self::List(value) => CowVal::owned(value),
-            Self::Map(value) => CowVal::owned(value),
-            Self::Hidden(value) => CowVal::owned(value),
-        }
+        each!(self, value => CowVal::owned(value))
     }
 
     /// Takes over a value of `cel`: its lists and maps become ours, which costs a step for each element, and text is copied,

@@ -136,7 +136,7 @@ impl Chain {
         pod: Value,
         request: impl Into<Arc<PodRequest>>,
     ) -> Result<MutatedPod, RejectedPod> {
-        self.mutate_in(RunMode::Serve, pod, request.into())
+        self.finish(self.admit(RunMode::Serve, pod, request.into())?)
     }
 
     /// As [`Self::mutate`], and records in each [`PluginRun`](podloom_mutation::PluginRun) what the plugin read and wrote. Slower.
@@ -153,15 +153,6 @@ impl Chain {
         self.finish(Pass { records, ..pass })
     }
 
-    pub(crate) fn mutate_in(
-        &self,
-        mode: RunMode,
-        pod: Value,
-        request: Arc<PodRequest>,
-    ) -> Result<MutatedPod, RejectedPod> {
-        self.finish(self.admit(mode, pod, request)?)
-    }
-
     /// Begins to pass a pod through the chain, as [`Self::mutate`] does. No plugin runs yet.
     ///
     /// # Errors
@@ -176,7 +167,7 @@ impl Chain {
         Ok(Pass { values, ..pass })
     }
 
-    fn admit(
+    pub(crate) fn admit(
         &self,
         mode: RunMode,
         mut pod: Value,

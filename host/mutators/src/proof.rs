@@ -124,7 +124,7 @@ impl Chain {
     }
 
     fn run_all(&self, mode: RunMode, pod: Value) -> SampleResult {
-        let mutated = self.mutate_in(mode, pod, request())?;
+        let mutated = self.finish(self.admit(mode, pod, request())?)?;
         let runs = stop_at_failure(mutated.runs)?;
         let by_plugin = |run: &PluginRun| -> Vec<String> {
             run.writes
