@@ -1,13 +1,12 @@
-//! What does not match the schema, and where.
+//! What does not match the schema, and where; and which of several variants (`oneOf`, `anyOf`) a value was meant to be.
 
+use std::cmp::Reverse;
 use std::fmt;
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{JsonType, ValidationError};
 use podloom_pod_path::nearest;
 use serde_json::Value;
-
-use crate::variant::{self, Unfit};
 
 /// A longer string in place of one of a list of words is not quoted.
 const CHOICE_BYTES: usize = 40;
@@ -42,20 +41,11 @@ impl Complaint {
         else {
             return vec![Self::of(error, schema)];
         };
-        if choices(error.kind()).is_some() {
-            return vec![Self::of(error, schema)];
-        }
-        match variant::unfit(&error.instance_path().to_string(), context, schema) {
-            Some(Unfit::Nearest(errors)) => errors
-                .iter()
-                .flat_map(|error| Self::all(error, schema))
-                .collect(),
-            Some(Unfit::Tag { path, tag, known }) => {
-                let message = chosen(tag, &known);
-                vec![Self { path, message }]
-            }
-            None => vec![Self::of(error, schema)],
-        }
+        let unfit = match choices(error.kind()) {
+            None => unfit(&error.instance_path().to_string(), context, schema),
+            Some(_) => None,
+        };
+        unfit.unwrap_or_else(|| vec![Self::of(error, schema)])
     }
 
     fn of(error: &ValidationError<'_>, schema: &Value) -> Self {
@@ -63,7 +53,7 @@ impl Complaint {
         let value = error.instance();
         let message = match error.kind() {
             ValidationErrorKind::AdditionalProperties { unexpected } => {
-                unknown_fields(unexpected, &variant::fields_beside(error, schema))
+                unknown_fields(unexpected, &fields_beside(error, schema))
             }
             ValidationErrorKind::Required { property } => {
                 format!("the field {} is missing", word(property))
@@ -190,4 +180,102 @@ fn noun(kind: JsonType) -> &'static str {
         JsonType::Object => "an object",
         JsonType::String => "a string",
     }
+}
+
+/// How many unknown fields of one object are compared with the known ones. The variants are too few for more to matter.
+const MOST_COMPARED: usize = 5;
+
+/// What to tell about a value that fits no variant: what is wrong with the one that it was meant to be, or that its tag names none. None
+/// if there are no variants.
+fn unfit(
+    path: &str,
+    variants: &[Vec<ValidationError<'static>>],
+    schema: &Value,
+) -> Option<Vec<Complaint>> {
+    // A variant of another type, above all null for a value that may be absent, was not meant.
+    let (other, meant): (Vec<_>, Vec<_>) = variants
+        .iter()
+        .partition(|errors| errors.iter().any(|error| is_of_other_type(path, error)));
+    let meant = if meant.is_empty() { other } else { meant };
+    if meant.len() > 1
+        && let Some(unfit) = wrong_tag(path, &meant)
+    {
+        return Some(vec![unfit]);
+    }
+    let nearest = meant.into_iter().min_by_key(|errors| {
+        let is_tagged_otherwise = errors.iter().any(|error| tag(path, error).is_some());
+        let strangers = strangers(errors, schema);
+        let depth = Reverse(deepest(errors));
+        (is_tagged_otherwise, strangers, errors.len(), depth)
+    });
+    let complaints = |error| Complaint::all(error, schema);
+    nearest.map(|errors| errors.iter().flat_map(complaints).collect())
+}
+
+/// How many fields the variant does not know, not even under a similar name.
+fn strangers(errors: &[ValidationError<'static>], schema: &Value) -> usize {
+    let unknown = errors.iter().map(|error| {
+        let ValidationErrorKind::AdditionalProperties { unexpected } = error.kind() else {
+            return 0;
+        };
+        let known = fields_beside(error, schema);
+        let is_strange = |field: &&String| nearest(field, known.iter().copied()).is_none();
+        unexpected
+            .iter()
+            .take(MOST_COMPARED)
+            .filter(is_strange)
+            .count()
+    });
+    unknown.sum()
+}
+
+/// The fields that the schema knows where this error's rule is.
+pub(crate) fn fields_beside<'s>(error: &ValidationError<'_>, schema: &'s Value) -> Vec<&'s str> {
+    // Its own rule is the last segment; the known fields are beside it.
+    let rule = error.schema_path().to_string();
+    let parent = rule.rsplit_once('/').map_or("", |(parent, _)| parent);
+    let properties = schema.pointer(parent).and_then(|at| at.get("properties"));
+    let properties = properties.and_then(Value::as_object).into_iter().flatten();
+    properties.map(|(name, _)| name.as_str()).collect()
+}
+
+/// How deep in the value the first error is. The deeper, the more of the value fits.
+fn deepest(errors: &[ValidationError<'static>]) -> usize {
+    let depth =
+        |error: &ValidationError<'_>| error.instance_path().to_string().matches('/').count();
+    errors.iter().map(depth).max().unwrap_or_default()
+}
+
+fn is_of_other_type(path: &str, error: &ValidationError<'_>) -> bool {
+    matches!(error.kind(), ValidationErrorKind::Type { .. })
+        && error.instance_path().to_string() == path
+}
+
+/// The tag that a variant expects in a field of the value, or as the value, if the value has another.
+fn tag<'e>(path: &str, error: &'e ValidationError<'_>) -> Option<(String, &'e Value)> {
+    let ValidationErrorKind::Constant { expected_value } = error.kind() else {
+        return None;
+    };
+    let at = error.instance_path().to_string();
+    let below = at.strip_prefix(path)?;
+    (below.matches('/').count() <= 1).then_some((at, expected_value))
+}
+
+/// If all variants expect another tag at the same place.
+fn wrong_tag(path: &str, meant: &[&Vec<ValidationError<'static>>]) -> Option<Complaint> {
+    let mut known = Vec::new();
+    let mut found: Option<(String, &Value)> = None;
+    for errors in meant {
+        let (at, expected, error) = errors
+            .iter()
+            .find_map(|error| tag(path, error).map(|(at, expected)| (at, expected, error)))?;
+        if found.as_ref().is_some_and(|(before, _)| *before != at) {
+            return None;
+        }
+        known.push(expected.to_string());
+        found = Some((at, error.instance()));
+    }
+    let (path, tag) = found?;
+    let message = chosen(tag, &known);
+    Some(Complaint { path, message })
 }

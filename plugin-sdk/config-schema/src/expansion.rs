@@ -54,14 +54,8 @@ pub(crate) enum ExpansionError {
     Draft(String),
 }
 
-/// A schema without references, and its draft.
-pub(crate) struct Expanded {
-    pub(crate) schema: Value,
-    pub(crate) draft: Draft,
-}
-
-/// Expands all references of a schema.
-pub(crate) fn expand(schema: &Value) -> Result<Expanded, ExpansionError> {
+/// Expands all references of a schema. Returns it with its draft.
+pub(crate) fn expand(schema: &Value) -> Result<(Value, Draft), ExpansionError> {
     let draft = schema
         .get("$schema")
         .map_or(Ok(Draft::default()), known_draft)?;
@@ -75,7 +69,7 @@ pub(crate) fn expand(schema: &Value) -> Result<Expanded, ExpansionError> {
         open: vec![schema],
     };
     let schema = expansion.schema(schema, TreePosition::default())?;
-    Ok(Expanded { schema, draft })
+    Ok((schema, draft))
 }
 
 fn known_draft(uri: &Value) -> Result<Draft, ExpansionError> {

@@ -22,16 +22,12 @@
 
 mod complaint;
 mod expansion;
-mod pattern;
 mod steps;
-mod variant;
 
 use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::Value;
 
 pub use self::complaint::Complaint;
-use self::expansion::Expanded;
-use self::steps::Errors;
 
 /// Regular expressions in a schema. Each takes memory; the standard plugins have one in total.
 const PATTERNS: usize = 64;
@@ -65,33 +61,32 @@ pub enum Problem {
 /// # Errors
 /// If the schema cannot be used, or the configuration does not match it.
 pub fn check(config: &Value, schema: &Value) -> Result<(), Problem> {
-    let Expanded { schema, draft } =
+    let (schema, draft) =
         expansion::expand(schema).map_err(|error| Problem::Schema(error.to_string()))?;
-    let errors = steps::check(&schema, config).map_err(|steps::TooManySteps| Problem::TooLarge)?;
+    let has_few_errors = steps::check(&schema, config)?;
     let validator = build(&schema, draft)?;
     if validator.is_valid(config) {
         return Ok(());
     }
-    match errors {
-        Errors::Few => {
-            let errors = validator.iter_errors(config);
-            let mut all = errors.flat_map(|error| Complaint::all(&error, &schema));
-            let complaints = all.by_ref().take(COMPLAINTS).collect();
-            Err(Problem::Rejected {
-                complaints,
-                more: all.count(),
-            })
-        }
-        Errors::TooMany => Err(Problem::Rejected {
-            complaints: vec![Complaint {
-                path: String::new(),
-                message:
-                    "does not match the schema, and is too large to find out where; try parts of it"
-                        .to_owned(),
-            }],
+    if !has_few_errors {
+        let message =
+            "does not match the schema, and is too large to find out where; try parts of it";
+        let whole = Complaint {
+            path: String::new(),
+            message: message.to_owned(),
+        };
+        return Err(Problem::Rejected {
+            complaints: vec![whole],
             more: 0,
-        }),
+        });
     }
+    let errors = validator.iter_errors(config);
+    let mut all = errors.flat_map(|error| Complaint::all(&error, &schema));
+    let complaints = all.by_ref().take(COMPLAINTS).collect();
+    Err(Problem::Rejected {
+        complaints,
+        more: all.count(),
+    })
 }
 
 fn build(schema: &Value, draft: Draft) -> Result<Validator, Problem> {

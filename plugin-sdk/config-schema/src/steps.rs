@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::pattern;
+use crate::Problem;
 
 /// Applications of subschemas to values, and reads of text. The configurations of the standard plugins need a few hundred.
 const STEPS: usize = 500_000;
@@ -20,19 +20,9 @@ const ERROR: usize = 256;
 /// In longer lists equal items are found by hashing; in shorter ones each is compared with each.
 const COMPARED_ITEMS: usize = 15;
 
-/// Checking the configuration would take too long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TooManySteps;
-
-/// Whether the memory limit allows to collect all errors of a configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Errors {
-    Few,
-    TooMany,
-}
-
-/// Checks that a configuration can be validated in bounded time. The schema must have no references.
-pub(crate) fn check(schema: &Value, config: &Value) -> Result<Errors> {
+/// Checks that a configuration can be validated in bounded time. The schema must have no references. Returns whether the memory limit
+/// allows to collect all errors of the configuration.
+pub(crate) fn check(schema: &Value, config: &Value) -> Result<bool> {
     let mut walk = StepBudget {
         steps: STEPS,
         errors: Some(ERRORS),
@@ -44,7 +34,7 @@ pub(crate) fn check(schema: &Value, config: &Value) -> Result<Errors> {
         kept: Kept::Borrowed,
     };
     walk.apply(schema, config, at)?;
-    Ok(walk.errors.map_or(Errors::TooMany, |_| Errors::Few))
+    Ok(walk.errors.is_some())
 }
 
 struct StepBudget {
@@ -107,14 +97,14 @@ impl Application {
     }
 }
 
-type Result<T, E = TooManySteps> = std::result::Result<T, E>;
+type Result<T, E = Problem> = std::result::Result<T, E>;
 
 impl StepBudget {
     fn take(&mut self, at: Application, steps: usize) -> Result<()> {
         self.steps = self
             .steps
             .checked_sub(at.times.saturating_mul(steps))
-            .ok_or(TooManySteps)?;
+            .ok_or(Problem::TooLarge)?;
         Ok(())
     }
 
@@ -279,7 +269,7 @@ fn comparisons(items: &[Value]) -> usize {
 
 /// Steps for matching one byte against a pattern, at worst.
 fn matching(pattern: &str) -> usize {
-    1 + pattern::states(pattern) / STATES
+    1 + states(pattern) / STATES
 }
 
 /// Steps for reading names.
@@ -296,6 +286,68 @@ fn size(value: &Value) -> usize {
         Value::Object(fields) if fields.is_empty() => 1,
         Value::Object(fields) => 10 + names(fields) + fields.values().map(size).sum::<usize>(),
         _ => 1,
+    }
+}
+
+/// About how many states a pattern can be in at once: its characters, multiplied by the repetitions around them.
+///
+/// Matching takes time linear in the text, but for each byte it may follow all of them. With `[ab]*a[ab]{3000}` these are thousands, and
+/// a kilobyte takes a tenth of a second.
+fn states(pattern: &str) -> usize {
+    let mut chars = pattern.chars();
+    // The sums before each open group, the sum in the innermost group, and that of the last item, which a repetition multiplies.
+    let mut before = Vec::new();
+    let (mut sum, mut last) = (0_usize, 0_usize);
+    while let Some(char) = chars.next() {
+        match char {
+            '(' => {
+                before.push(sum);
+                (sum, last) = (0, 0);
+            }
+            ')' => {
+                last = sum;
+                sum = sum.saturating_add(before.pop().unwrap_or(0));
+            }
+            '{' => {
+                let Some((times, rest)) = repetition(chars.as_str()) else {
+                    continue;
+                };
+                let repeated = last.saturating_mul(times);
+                sum = sum.saturating_add(repeated);
+                last = repeated;
+                chars = rest.chars();
+            }
+            '*' | '+' | '?' => {}
+            _ => {
+                match char {
+                    '\\' => drop(chars.next()),
+                    '[' => skip_class(&mut chars),
+                    _ => {}
+                }
+                sum = sum.saturating_add(1);
+                last = 1;
+            }
+        }
+    }
+    before.into_iter().fold(sum, usize::saturating_add)
+}
+
+/// The largest number in `{n}`, `{n,}` or `{n,m}`, and the text after it.
+fn repetition(text: &str) -> Option<(usize, &str)> {
+    let (times, rest) = text.split_once('}')?;
+    let most = times
+        .split(',')
+        .filter_map(|times| times.trim().parse().ok());
+    Some((most.max()?, rest))
+}
+
+fn skip_class(chars: &mut std::str::Chars<'_>) {
+    while let Some(char) = chars.next() {
+        match char {
+            ']' => break,
+            '\\' => drop(chars.next()),
+            _ => {}
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use super::ExpansionError;
 
 #[track_caller]
 fn expand(schema: &Value, expected: &Value) {
-    let expanded = super::expand(schema).map(|expanded| expanded.schema);
+    let expanded = super::expand(schema).map(|(schema, _)| schema);
     assert_eq!(expanded.as_ref(), Ok(expected));
 }
 

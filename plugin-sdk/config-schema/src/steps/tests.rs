@@ -1,8 +1,10 @@
+mod pattern;
+
 use serde_json::{Value, json};
 
-use super::{Errors, TooManySteps};
+use crate::Problem;
 
-fn check(schema: &Value, config: &Value) -> Result<(), TooManySteps> {
+fn check(schema: &Value, config: &Value) -> Result<(), Problem> {
     super::check(schema, config).map(|_| ())
 }
 
@@ -19,7 +21,7 @@ fn a_schema_that_multiplies_with_each_level_is_refused() {
         assert_eq!(check(&nested(4, keyword), &lists(4)), Ok(()), "{keyword}");
         assert_eq!(
             check(&nested(8, keyword), &lists(8)),
-            Err(TooManySteps),
+            Err(Problem::TooLarge),
             "{keyword}"
         );
     }
@@ -37,7 +39,7 @@ fn many_patterns_on_much_text_are_refused() {
     let schema = json!({ "items": { "allOf": patterns } });
     let texts = |count: usize| json!(vec!["a".repeat(640); count]);
     assert_eq!(check(&schema, &texts(5)), Ok(()));
-    assert_eq!(check(&schema, &texts(10)), Err(TooManySteps));
+    assert_eq!(check(&schema, &texts(10)), Err(Problem::TooLarge));
     let label = json!({ "items": { "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$" } });
     assert_eq!(check(&label, &json!(vec!["a".repeat(63); 1000])), Ok(()));
     // Each byte of the text leads to thousands of states.
@@ -53,7 +55,7 @@ fn many_patterns_on_much_text_are_refused() {
             } else {
                 json!(text)
             };
-            assert_eq!(check(&schema, &config), Err(TooManySteps), "{schema}");
+            assert_eq!(check(&schema, &config), Err(Problem::TooLarge), "{schema}");
         }
     }
 }
@@ -66,11 +68,11 @@ fn long_lists_of_texts_may_have_to_be_unique_but_not_those_of_objects() {
     assert_eq!(check(&unique, &json!(vec![json!([1]); 500])), Ok(()));
     assert_eq!(
         check(&unique, &json!(vec![json!([1]); 2000])),
-        Err(TooManySteps)
+        Err(Problem::TooLarge)
     );
     let fifteen = |long: usize| json!(vec![json!(vec![1; long]); 15]);
     assert_eq!(check(&unique, &fifteen(1000)), Ok(()));
-    assert_eq!(check(&unique, &fifteen(5000)), Err(TooManySteps));
+    assert_eq!(check(&unique, &fifteen(5000)), Err(Problem::TooLarge));
 }
 
 #[test]
@@ -82,7 +84,7 @@ fn a_large_configuration_of_a_plain_schema_is_fine() {
     let env = vec![json!({ "name": "A", "value": "b" }); 1000];
     let container = json!({ "name": "app", "env": env });
     let config = json!({ "containers": vec![container; 10] });
-    assert_eq!(super::check(&schema, &config), Ok(Errors::Few));
+    assert_eq!(super::check(&schema, &config), Ok(true));
 }
 
 #[test]
@@ -102,21 +104,21 @@ fn long_lists_in_a_schema_count_with_each_compared_value() {
         assert_eq!(check(&schema, &json!(vec![json!({}); 10])), Ok(()));
         assert_eq!(
             check(&schema, &json!(vec![json!({}); 60])),
-            Err(TooManySteps),
+            Err(Problem::TooLarge),
             "{keywords}"
         );
     }
     let length = json!({ "items": { "allOf": vec![json!({ "minLength": 1 }); 60] } });
     assert_eq!(
         check(&length, &json!(vec!["a".repeat(6400); 50])),
-        Err(TooManySteps)
+        Err(Problem::TooLarge)
     );
 }
 
 #[test]
 fn errors_count_with_the_memory_that_they_keep() {
     let too_many = |schema: &Value, config: &Value| {
-        assert_eq!(super::check(schema, config), Ok(Errors::TooMany));
+        assert_eq!(super::check(schema, config), Ok(false));
     };
     // A copy of the value for each branch.
     let branches = vec![json!({ "required": ["a"] }); 3000];
@@ -137,6 +139,6 @@ fn errors_count_with_the_memory_that_they_keep() {
     let silent = json!({ "not": { "anyOf": branches } });
     assert_eq!(
         super::check(&silent, &json!({ "big": vec![1; 20_000] })),
-        Ok(Errors::Few)
+        Ok(true)
     );
 }

@@ -1,4 +1,4 @@
-use super::states;
+use super::super::states;
 
 #[track_caller]
 fn check(pattern: &str, expected: usize) {
