@@ -1,14 +1,14 @@
 //! What is different between two pods, as paths.
 
-#[cfg(test)]
-mod tests;
-
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
-use crate::path::push_escaped;
+use crate::json::is_read_alike;
+use crate::path::{ListSegment, push_escaped, push_selector, segments, unescape};
 use crate::schema::{ROOT, Schema};
+use crate::walk::text_of;
 
 /// How many elements of a list without merge key are compared one by one; a list with more differences has one change.
 const ELEMENTS: usize = 8;
@@ -245,7 +245,7 @@ impl<'v> Comparison<'v, '_> {
     ) {
         let pairs = olds.iter().zip(news).enumerate();
         let different: Vec<usize> = pairs
-            .filter(|(_, (old, new))| !is_same(old, new))
+            .filter(|(_, (old, new))| !is_read_alike(old, new))
             .map(|(index, _)| index)
             .take(ELEMENTS + 1)
             .collect();
@@ -283,14 +283,9 @@ impl<'v> Comparison<'v, '_> {
     }
 
     fn under_selector(&mut self, name: &str, key: &str, compare: impl FnOnce(&mut Self)) {
-        let length = self.path.len();
-        self.path.push_str("/[");
-        self.path.push_str(name);
-        self.path.push('=');
-        push_escaped(&mut self.path, key);
-        self.path.push(']');
-        compare(self);
-        self.path.truncate(length);
+        let mut segment = String::new();
+        push_selector(&mut segment, name, key);
+        self.under(&segment, compare);
     }
 }
 
@@ -300,13 +295,9 @@ fn present(value: &Value) -> Option<&Value> {
 }
 
 /// The merge keys of a list's elements; none if the list has no merge key, or if an element has none of its own.
-pub(crate) fn keys(schema: Schema, elements: &[Value]) -> Option<Vec<String>> {
+fn keys(schema: Schema, elements: &[Value]) -> Option<Vec<String>> {
     let name = schema.element_key()?;
-    let key = |element: &Value| match element.get(name)? {
-        Value::String(text) => Some(text.clone()),
-        scalar @ (Value::Number(_) | Value::Bool(_)) => Some(scalar.to_string()),
-        _ => None,
-    };
+    let key = |element| text_of(element, name).map(Cow::into_owned);
     let keys: Vec<String> = elements.iter().map(key).collect::<Option<_>>()?;
     let unique: HashSet<&String> = keys.iter().collect();
     (unique.len() == keys.len()).then_some(keys)
@@ -321,26 +312,6 @@ fn is_in_order(old_keys: &[String], new_keys: &[String]) -> bool {
     kept.chain(appended).eq(new_keys)
 }
 
-/// Whether two values are the same but for fields that are null.
-fn is_same(old: &Value, new: &Value) -> bool {
-    match (old, new) {
-        (Value::Object(old), Value::Object(new)) => {
-            let count = |fields: &Map<String, Value>| {
-                fields.values().filter(|value| !value.is_null()).count()
-            };
-            count(old) == count(new)
-                && old.iter().all(|(key, old)| {
-                    let new = new.get(key).and_then(present);
-                    old.is_null() || new.is_some_and(|new| is_same(old, new))
-                })
-        }
-        (Value::Array(old), Value::Array(new)) => {
-            old.len() == new.len() && old.iter().zip(new).all(|(old, new)| is_same(old, new))
-        }
-        _ => old == new,
-    }
-}
-
 /// Whether the elements at these positions only changed places.
 fn is_permuted(different: &[usize], olds: &[Value], news: &[Value]) -> bool {
     let at = |list: &[Value]| -> Vec<Value> {
@@ -351,7 +322,44 @@ fn is_permuted(different: &[usize], olds: &[Value], news: &[Value]) -> bool {
     };
     let (mut left, right) = (at(olds), at(news));
     right.iter().all(|new| {
-        let found = left.iter().position(|old| is_same(old, new));
+        let found = left.iter().position(|old| is_read_alike(old, new));
         found.map(|index| left.swap_remove(index)).is_some()
     })
 }
+
+/// The segments that name the elements of a list in a pod, in their order, as [`compare`](crate::compare) and
+/// [`Write::path`](crate::Write::path) name them: `[key=value]` by the list's merge key, or the index in a list without one, or whose
+/// keys are not unique.
+///
+/// ```
+/// use podloom_pod_path::element_segments;
+/// use serde_json::json;
+///
+/// let env = [json!({ "name": "TZ", "value": "UTC" }), json!({ "name": "LANG" })];
+/// assert_eq!(element_segments("/spec/containers/[name=web]/env", &env), ["[name=TZ]", "[name=LANG]"]);
+/// assert_eq!(element_segments("/spec/containers/[name=web]/args", &[json!("-v")]), ["0"]);
+/// ```
+#[must_use]
+pub fn element_segments(list: &str, elements: &[Value]) -> Vec<String> {
+    let schema = schema_at(list);
+    let (Some(keys), Some(name)) = (keys(schema, elements), schema.element_key()) else {
+        return (0..elements.len()).map(|index| index.to_string()).collect();
+    };
+    let segment = |key: &String| {
+        let mut segment = String::new();
+        push_selector(&mut segment, name, key);
+        segment
+    };
+    keys.iter().map(segment).collect()
+}
+
+/// The type of what is at a path, whether it is there or not.
+fn schema_at(path: &str) -> Schema {
+    segments(path).fold(ROOT, |schema, raw| match schema {
+        Schema::List(..) if ListSegment::parse(raw).is_some() => schema.element(),
+        _ => schema.field(&unescape(raw)),
+    })
+}
+
+#[cfg(test)]
+mod tests;

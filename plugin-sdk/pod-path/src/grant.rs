@@ -1,15 +1,15 @@
 //! The paths that a plugin needs, or that it is granted.
 
 mod overlap;
-mod parse;
-#[cfg(test)]
-mod tests;
 pub(crate) mod tree;
 
 use std::error::Error;
 use std::fmt;
 
 pub use self::overlap::Disturbance;
+use crate::path::{ListSegment, Path, SEGMENTS, is_too_deep, meant, unescape};
+use crate::protected::never_written_at;
+use crate::schema::{ROOT, Schema, Shape};
 
 /// A set of path prefixes: what a plugin needs, or what it is granted.
 ///
@@ -59,11 +59,7 @@ impl Grants {
     ///
     /// The first path that is malformed, or that has another segment on a list than `*` or `[key=value]`.
     pub fn parse<S: AsRef<str>>(paths: &[S]) -> Result<Self, GrantError> {
-        let grants = paths
-            .iter()
-            .map(|path| parse::grant(path.as_ref()))
-            .collect::<Result<Vec<_>, _>>()?;
-        Ok(Self { grants })
+        Self::parse_each(paths, grant)
     }
 
     /// Parses paths for writing.
@@ -82,10 +78,15 @@ impl Grants {
     /// assert!(error.to_string().contains("/metadata/name"));
     /// ```
     pub fn parse_writes<S: AsRef<str>>(paths: &[S]) -> Result<Self, GrantError> {
-        let grants = paths
-            .iter()
-            .map(|path| parse::write_grant(path.as_ref()))
-            .collect::<Result<Vec<_>, _>>()?;
+        Self::parse_each(paths, write_grant)
+    }
+
+    fn parse_each<S: AsRef<str>>(
+        paths: &[S],
+        parse: fn(&str) -> Result<Grant, GrantError>,
+    ) -> Result<Self, GrantError> {
+        let grants = paths.iter().map(|path| parse(path.as_ref()));
+        let grants = grants.collect::<Result<_, _>>()?;
         Ok(Self { grants })
     }
 
@@ -194,3 +195,142 @@ impl fmt::Display for GrantError {
 }
 
 impl Error for GrantError {}
+
+/// Parses a path for reading.
+fn grant(text: &str) -> Result<Grant, GrantError> {
+    let refuse = |reason: String| GrantError {
+        path: text.to_owned(),
+        reason,
+    };
+    let path = Path::parse(text).map_err(|_| refuse(malformed(text)))?;
+    let mut schema = ROOT;
+    let mut segments = Vec::new();
+    for raw in path.segments() {
+        let segment = segment(raw, schema).map_err(|reason| match meant(text) {
+            Some(meant) => refuse(format!(
+                "a `/` in a key or value is written `~1`; write {meant}"
+            )),
+            None => refuse(reason),
+        })?;
+        schema = match &segment {
+            Segment::Key(key) => schema.field(key),
+            Segment::Any | Segment::Selector { .. } => schema.element(),
+        };
+        segments.push(segment);
+    }
+    Ok(Grant {
+        text: text.to_owned(),
+        segments,
+    })
+}
+
+/// Parses a path for writing.
+fn write_grant(text: &str) -> Result<Grant, GrantError> {
+    let grant = grant(text)?;
+    let refuse = |reason: String| GrantError {
+        path: text.to_owned(),
+        reason,
+    };
+    let keys = grant.segments.iter().map_while(|segment| match segment {
+        Segment::Key(key) => Some(key.as_str()),
+        Segment::Any | Segment::Selector { .. } => None,
+    });
+    if let Some(never) = never_written_at(keys) {
+        return Err(refuse(protected(text, &never)));
+    }
+    let key_field = grant.segments.windows(2).find_map(|pair| match pair {
+        [Segment::Selector { key, .. }, Segment::Key(field)] if key == field => Some(key),
+        _ => None,
+    });
+    if let Some(key) = key_field {
+        let reason = format!(
+            "the selector needs the field {key} to stay as it is; write `*` in place of the selector to grant changes of it"
+        );
+        return Err(refuse(reason));
+    }
+    Ok(grant)
+}
+
+/// What to do about a path that is protected, or that would grant a protected one too.
+fn protected(text: &str, never: &str) -> String {
+    let below = text.strip_prefix(never);
+    if below.is_some_and(|below| below.is_empty() || below.starts_with('/')) {
+        return format!("plugins never write {never}, whatever they are granted; remove this path");
+    }
+    let instead = match text {
+        "" => "/spec, /metadata/labels and /metadata/annotations",
+        _ => "/metadata/labels and /metadata/annotations",
+    };
+    format!(
+        "it would also grant {never}, which plugins never write; grant what the plugin needs below it, of {instead}"
+    )
+}
+
+/// The path that was probably meant by one without its first slash, as `spec.nodeName` or `spec/nodeName`.
+fn with_slash(text: &str) -> String {
+    let path = format!("/{text}");
+    if text.contains('/') {
+        path
+    } else {
+        path.replace('.', "/")
+    }
+}
+
+fn malformed(text: &str) -> String {
+    if is_too_deep(text) {
+        format!("it has more than {SEGMENTS} segments")
+    } else if text.starts_with('/') {
+        "`~` must be written `~0`, and `/` inside a segment `~1`".to_owned()
+    } else {
+        format!("it must start with `/`; write {}", with_slash(text))
+    }
+}
+
+fn segment(raw: &str, schema: Schema) -> Result<Segment, String> {
+    let key = || Segment::Key(unescape(raw).into_owned());
+    let list_segment = if raw == "*" {
+        Some(Segment::Any)
+    } else {
+        selector(raw)
+    };
+    let position = matches!(
+        ListSegment::parse(raw),
+        Some(ListSegment::Index(_) | ListSegment::End)
+    );
+    match (schema.shape(), list_segment) {
+        (Shape::List | Shape::Unknown, Some(segment)) => Ok(segment),
+        (Shape::List | Shape::Unknown, None) if position => Err(format!(
+            "`{raw}` is an index, which shifts when elements are added or removed; write {} for one element, or `*` for all",
+            example(schema)
+        )),
+        (Shape::List, None) => {
+            Err(format!("`{raw}` is on a list; write {} for one element, or `*` for all", example(schema)))
+        }
+        (Shape::Unknown, None) if raw.starts_with('[') => {
+            Err(format!("`{raw}` is not of the form `[key=value]`"))
+        }
+        (Shape::Object, None) | (Shape::Unknown, None) => Ok(key()),
+        (Shape::Object, Some(Segment::Any)) => {
+            Err("`*` is only for elements of lists; end the path before it, since a path covers everything below".to_owned())
+        }
+        (Shape::Object, Some(_)) => Err(format!("`{raw}` selects elements of lists, but is on an object; write the name of a field")),
+        (Shape::Scalar, _) => Err(format!("`{raw}` is below {}, which has no fields; end the path before it", schema.noun())),
+    }
+}
+
+fn selector(raw: &str) -> Option<Segment> {
+    match ListSegment::parse(raw)? {
+        ListSegment::Selector(selector) => Some(Segment::Selector {
+            key: selector.key.into_owned(),
+            value: selector.value.into_owned(),
+        }),
+        ListSegment::Index(_) | ListSegment::End => None,
+    }
+}
+
+fn example(list: Schema) -> String {
+    format!("`[{}=...]`", list.element_key().unwrap_or("key"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -55,32 +55,25 @@
 //! Paths that a plugin may write it may also read.
 
 mod access;
-mod breach;
 mod check;
 mod compare;
-mod cost;
-mod elements;
 mod error;
 mod examine;
 mod grant;
 mod json;
-mod nearest;
 mod path;
-mod places;
 mod protected;
 mod schema;
-mod slash;
 mod transaction;
-mod unknown;
 mod walk;
 
 pub use access::{Access, AccessLimits};
+pub use compare::element_segments;
 pub use compare::{ChangeKind, PodChange, compare};
-pub use elements::element_segments;
 pub use error::{AccessError, EditError, LimitExceeded, shown};
+pub use examine::UnknownField;
+pub use examine::nearest;
 pub use examine::{SchemaViolation, ViolationKind, examine};
 pub use grant::{Disturbance, GrantError, Grants};
-pub use nearest::nearest;
 pub use protected::LAST_APPLIED;
 pub use transaction::{Fields, Patch, Trace, Transaction, Usage, Write};
-pub use unknown::UnknownField;

@@ -1,10 +1,11 @@
-//! Parses paths: segments, escapes, and the meaning of segments on lists.
+//! Parses paths: segments, escapes, the meaning of segments on lists, and what was meant by a path with a `/` where `~1` belongs.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
 use crate::error::AccessError;
+use crate::schema::{ROOT, Schema, Shape};
 
 /// How many segments a path may have, which is also the depth of a pod. Each takes hundreds of bytes in a grant or a kept view.
 pub(crate) const SEGMENTS: usize = 64;
@@ -128,6 +129,15 @@ pub(crate) fn push_escaped(path: &mut String, text: &str) {
     }
 }
 
+/// Appends the selector `[key=value]` to a path, escaped.
+pub(crate) fn push_selector(path: &mut String, key: &str, value: &str) {
+    path.push('[');
+    push_escaped(path, key);
+    path.push('=');
+    push_escaped(path, value);
+    path.push(']');
+}
+
 /// The meaning of a segment on a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ListSegment<'p> {
@@ -202,3 +212,43 @@ pub(crate) fn has_text(value: &Value, text: &str) -> bool {
         Value::Null | Value::Array(_) | Value::Object(_) => false,
     }
 }
+
+/// The path with `~1`, if some of its slashes can only be meant so: below an entry of a map of scalars, such as a label, there is
+/// nothing, and a selector ends with `]`.
+pub(crate) fn meant(path: &str) -> Option<String> {
+    let mut schema = ROOT;
+    let mut meant = String::with_capacity(path.len() + 8);
+    let mut rest = segments(path);
+    while let Some(raw) = rest.next() {
+        meant.push('/');
+        meant.push_str(raw);
+        match (schema, schema.shape()) {
+            (Schema::Map(values, _), _) if values.shape() == Shape::Scalar => {
+                for raw in rest {
+                    meant.extend(["~1", raw]);
+                }
+                break;
+            }
+            (_, Shape::List | Shape::Unknown) if raw.starts_with('[') => {
+                while !meant.ends_with(']') {
+                    meant.extend(["~1", rest.next()?]);
+                }
+                schema = schema.element();
+            }
+            (_, Shape::List) => schema = schema.element(),
+            (_, Shape::Object | Shape::Unknown) => schema = schema.field(&unescape(raw)),
+            (_, Shape::Scalar) => return None,
+        }
+    }
+    (meant != path).then_some(meant)
+}
+
+/// The end of a message about a path: what was probably meant, if a slash is wrong.
+pub(crate) fn advice(path: &str) -> String {
+    meant(path).map_or_else(String::new, |meant| {
+        format!("; a `/` in a key or value is written `~1`: write {meant}")
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -79,11 +79,15 @@ impl PendingWrite<'_> {
         match segments.next() {
             None => self.check_metadata(self.old, self.new),
             Some("labels") => match segments.next().map(unescape) {
-                None => self.check_labels(self.old, self.new),
+                None => check_each(self.old, self.new, |key, old, new| {
+                    self.check_label(key, old, new)
+                }),
                 Some(key) => self.check_label(&key, self.old, self.new),
             },
             Some("annotations") => match segments.next().map(unescape) {
-                None => self.check_annotations(self.old, self.new),
+                None => check_each(self.old, self.new, |key, old, new| {
+                    self.check_annotation(key, old, new)
+                }),
                 Some(key) => self.check_annotation(&key, self.old, self.new),
             },
             Some(key) if METADATA.contains(&key) => self.refuse(&format!("/metadata/{key}")),
@@ -95,24 +99,13 @@ impl PendingWrite<'_> {
         if let Some(key) = changed(old, new, &METADATA) {
             return self.refuse(&format!("/metadata/{key}"));
         }
-        self.check_labels(field(old, "labels"), field(new, "labels"))?;
-        self.check_annotations(field(old, "annotations"), field(new, "annotations"))
-    }
-
-    fn check_labels(&self, old: Option<&Value>, new: Option<&Value>) -> Result<(), AccessError> {
-        keys(old)
-            .chain(keys(new))
-            .try_for_each(|key| self.check_label(key, field(old, key), field(new, key)))
-    }
-
-    fn check_annotations(
-        &self,
-        old: Option<&Value>,
-        new: Option<&Value>,
-    ) -> Result<(), AccessError> {
-        keys(old)
-            .chain(keys(new))
-            .try_for_each(|key| self.check_annotation(key, field(old, key), field(new, key)))
+        let both = |key| (field(old, key), field(new, key));
+        let (old, new) = both("labels");
+        check_each(old, new, |key, old, new| self.check_label(key, old, new))?;
+        let (old, new) = both("annotations");
+        check_each(old, new, |key, old, new| {
+            self.check_annotation(key, old, new)
+        })
     }
 
     fn check_label(
@@ -167,6 +160,16 @@ impl PendingWrite<'_> {
 
 fn field<'v>(value: Option<&'v Value>, key: &str) -> Option<&'v Value> {
     value?.get(key)
+}
+
+/// Checks each key that a map had or gets.
+fn check_each(
+    old: Option<&Value>,
+    new: Option<&Value>,
+    check: impl Fn(&str, Option<&Value>, Option<&Value>) -> Result<(), AccessError>,
+) -> Result<(), AccessError> {
+    let mut keys = keys(old).chain(keys(new));
+    keys.try_for_each(|key| check(key, field(old, key), field(new, key)))
 }
 
 fn keys(map: Option<&Value>) -> impl Iterator<Item = &str> {

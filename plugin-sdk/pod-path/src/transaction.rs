@@ -1,33 +1,26 @@
 //! One plugin's run on a pod: reads, writes, commit and rollback.
 
-mod fill;
-mod locate;
 mod log;
-mod patch;
 mod plan;
-mod read;
-mod refuse;
-#[cfg(test)]
-mod tests;
 mod usage;
 mod view;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
+use plan::{PlannedWrite, WriteOperation};
 use serde_json::Value;
 
 use crate::access::Access;
 use crate::check::size;
-use crate::error::{AccessError, EditError, LimitExceeded};
-use crate::path::Path;
-use crate::places::Places;
-use locate::WriteOperation;
-use log::LogEntry;
-pub use log::Trace;
-pub use patch::Patch;
-use plan::PlannedWrite;
-use read::Reads;
+use crate::error::{AccessError, EditError, LimitExceeded, shown};
+use crate::grant::tree::{Coverage, KeyGuard, Reached};
+use crate::json::json_as_read;
+use crate::path::{ListSegment, Path, advice, segments, unescape};
+use crate::protected::never_written_at;
+use crate::schema::{ROOT, Schema, Shape};
+use crate::walk::{Hidden, Places, Walk, WalkStep};
+pub use log::{Patch, Trace};
 pub use usage::Usage;
 pub use view::Fields;
 
@@ -55,7 +48,7 @@ pub struct Transaction {
     access: Arc<Access>,
     /// Keys of the labels that the workload's selector matches.
     labels: Arc<[String]>,
-    log: Vec<LogEntry>,
+    log: Vec<(Write, Trace)>,
     /// Calls that write.
     calls: usize,
     /// Bytes in the paths and values of those calls.
@@ -174,14 +167,7 @@ impl Transaction {
     /// # Ok::<(), podloom_pod_path::EditError>(())
     /// ```
     pub fn set(&mut self, path: &str, value: String) -> Result<(), EditError> {
-        self.count(path.len() + value.len())?;
-        let used = self.to_write(WriteOperation::Set, path, Some(&value));
-        let plan = self.plan_set(path, &value);
-        // The log keeps the text of the value in the pod, not this one.
-        drop(value);
-        let done = self.carry_out(plan).map(drop);
-        self.note_write(used, &done);
-        done
+        self.write(WriteOperation::Set, path, Some(value)).map(drop)
     }
 
     /// Inserts the JSON text before the list element at the path, or at the end if the index is the list's length.
@@ -200,14 +186,8 @@ impl Transaction {
     /// # Ok::<(), podloom_pod_path::EditError>(())
     /// ```
     pub fn insert(&mut self, path: &str, value: String) -> Result<(), EditError> {
-        self.count(path.len() + value.len())?;
-        let used = self.to_write(WriteOperation::Insert, path, Some(&value));
-        let plan = self.plan_insert(path, &value);
-        // The log keeps the text of the value in the pod, not this one.
-        drop(value);
-        let done = self.carry_out(plan).map(drop);
-        self.note_write(used, &done);
-        done
+        self.write(WriteOperation::Insert, path, Some(value))
+            .map(drop)
     }
 
     /// Removes the value at a path; false if there is none. Empty parents are kept.
@@ -226,12 +206,7 @@ impl Transaction {
     /// # Ok::<(), podloom_pod_path::EditError>(())
     /// ```
     pub fn remove(&mut self, path: &str) -> Result<bool, EditError> {
-        self.count(path.len())?;
-        let used = self.to_write(WriteOperation::Remove, path, None);
-        let plan = self.plan_remove(path);
-        let done = self.carry_out(plan);
-        self.note_write(used, &done);
-        done
+        self.write(WriteOperation::Remove, path, None)
     }
 
     /// How many writes were forbidden.
@@ -260,16 +235,15 @@ impl Transaction {
     /// As [`commit`](Self::commit), with the trace of each write, which a [`Patch`] needs.
     #[must_use]
     pub fn commit_traced(self) -> (Value, Vec<Write>, Vec<Trace>) {
-        let entries = self.log.into_iter().map(|entry| (entry.write, entry.trace));
-        let (writes, traces) = entries.unzip();
+        let (writes, traces) = self.log.into_iter().unzip();
         (self.pod, writes, traces)
     }
 
     /// Ends the run; undoes the writes and returns the pod as it was.
     #[must_use]
     pub fn rollback(mut self) -> Value {
-        for entry in self.log.into_iter().rev() {
-            entry.undo(&mut self.pod);
+        for (write, trace) in self.log.into_iter().rev() {
+            trace.undo(write, &mut self.pod);
         }
         self.pod
     }
@@ -280,6 +254,28 @@ impl Transaction {
             return Err(LimitExceeded::PathBytes(limit).into());
         }
         Ok(Path::parse(text)?)
+    }
+
+    /// Writes; returns whether there was anything to write.
+    fn write(
+        &mut self,
+        operation: WriteOperation,
+        path: &str,
+        value: Option<String>,
+    ) -> Result<bool, EditError> {
+        let text = value.as_deref().unwrap_or_default();
+        self.count(path.len() + text.len())?;
+        let used = self.to_write(operation, path, value.as_deref());
+        let plan = match operation {
+            WriteOperation::Set => self.plan_set(path, text),
+            WriteOperation::Insert => self.plan_insert(path, text),
+            WriteOperation::Remove => self.plan_remove(path),
+        };
+        // The log keeps the text of the value in the pod, not this one.
+        drop(value);
+        let done = self.carry_out(plan);
+        self.note_write(used, &done);
+        done
     }
 
     /// Counts a call that writes.
@@ -338,3 +334,273 @@ fn past_the_end(path: &str) -> AccessError {
         "`-` is the end of the list, where only `set` can append",
     )
 }
+
+/// Maximum bytes of memory that a key takes besides its text.
+const KEY: usize = 32;
+
+/// Counts the reads of a run. Cells, so that reading needs only a shared reference.
+#[derive(Debug, Default)]
+struct Reads {
+    calls: Cell<usize>,
+    bytes: Cell<usize>,
+    refused: Cell<usize>,
+}
+
+impl Transaction {
+    /// Returns the JSON text at a path, without null fields; none if there is no value.
+    ///
+    /// # Errors
+    ///
+    /// The path is invalid or not granted, or a limit is exceeded.
+    ///
+    /// ```
+    /// use podloom_pod_path::{Access, Transaction};
+    /// use serde_json::json;
+    ///
+    /// let pod = Transaction::begin(json!({ "spec": { "volumes": [{ "name": "a" }] } }), Access::unrestricted().into(), [].into());
+    /// assert_eq!(pod.get("/spec/volumes/[name=a]")?.as_deref(), Some(r#"{"name":"a"}"#));
+    /// assert_eq!(pod.get("/spec/nodeName")?, None);
+    /// # Ok::<(), podloom_pod_path::EditError>(())
+    /// ```
+    pub fn get(&self, path: &str) -> Result<Option<String>, EditError> {
+        let answer = self.read(
+            || Ok(self.find(path)?.map(json_as_read)),
+            |text| text.as_ref().map_or(0, String::len),
+        );
+        self.note_read(&answer, path);
+        answer
+    }
+
+    /// Returns the keys of the object at a path, or `0`, `1`, ... of the list; empty if there is no value. For a list, a grant below
+    /// `*` is enough.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get); also if there is a scalar at the path.
+    ///
+    /// ```
+    /// use podloom_pod_path::{Access, Transaction};
+    /// use serde_json::json;
+    ///
+    /// let pod = Transaction::begin(json!({ "spec": { "volumes": [{ "name": "a" }] } }), Access::unrestricted().into(), [].into());
+    /// assert_eq!(pod.keys("/spec")?, ["volumes"]);
+    /// assert_eq!(pod.keys("/spec/volumes")?, ["0"]);
+    /// assert!(pod.keys("/spec/containers")?.is_empty());
+    /// # Ok::<(), podloom_pod_path::EditError>(())
+    /// ```
+    pub fn keys(&self, path: &str) -> Result<Vec<String>, EditError> {
+        let keys = || match self.find_keys(path)? {
+            None | Some(Value::Null) => Ok(Vec::new()),
+            Some(Value::Object(fields)) => {
+                let present = fields.iter().filter(|(_, value)| !value.is_null());
+                Ok(present.map(|(key, _)| key.clone()).collect())
+            }
+            Some(Value::Array(list)) => {
+                Ok((0..list.len()).map(|index| index.to_string()).collect())
+            }
+            Some(scalar) => {
+                let reason = format_args!(
+                    "it leads to {}, which has no keys; use `get`",
+                    crate::check::noun(scalar)
+                );
+                Err(AccessError::invalid_path(path, reason).into())
+            }
+        };
+        let answer = self.read(keys, |keys| keys.iter().map(|key| key.len() + KEY).sum());
+        self.note_keys(&answer, path);
+        answer
+    }
+
+    /// How many calls were reads, including refused ones.
+    ///
+    /// ```
+    /// use podloom_pod_path::{Access, Transaction};
+    /// use serde_json::json;
+    ///
+    /// let pod = Transaction::begin(json!({}), Access::unrestricted().into(), [].into());
+    /// pod.get("/spec/nodeName")?;
+    /// pod.keys("/spec")?;
+    /// assert_eq!((pod.reads(), pod.refused_reads()), (2, 0));
+    /// # Ok::<(), podloom_pod_path::EditError>(())
+    /// ```
+    #[must_use]
+    pub fn reads(&self) -> usize {
+        self.reads.calls.get()
+    }
+
+    /// How many reads were forbidden.
+    #[must_use]
+    pub fn refused_reads(&self) -> usize {
+        self.reads.refused.get()
+    }
+
+    /// Counts a read and its result.
+    fn read<T>(
+        &self,
+        answer: impl FnOnce() -> Result<T, EditError>,
+        bytes: impl FnOnce(&T) -> usize,
+    ) -> Result<T, EditError> {
+        let (limits, reads) = (self.access.limits, &self.reads);
+        reads.calls.set(reads.calls.get() + 1);
+        if reads.calls.get() > limits.reads {
+            return Err(LimitExceeded::Reads(limits.reads).into());
+        }
+        let answer = answer();
+        match &answer {
+            Ok(answer) => self.count_read(bytes(answer))?,
+            Err(EditError::Access(AccessError::Forbidden(_))) => {
+                reads.refused.set(reads.refused.get() + 1);
+            }
+            Err(_) => {}
+        }
+        answer
+    }
+
+    /// Counts the bytes of a read.
+    fn count_read(&self, bytes: usize) -> Result<(), LimitExceeded> {
+        let (limit, read) = (self.access.limits.read_bytes, &self.reads.bytes);
+        read.set(read.get().saturating_add(bytes));
+        if read.get() > limit {
+            return Err(LimitExceeded::ReadBytes(limit));
+        }
+        Ok(())
+    }
+
+    fn find(&self, text: &str) -> Result<Option<&Value>, EditError> {
+        let (here, coverage) = self.follow(text)?;
+        if coverage.is_readable() {
+            return Ok(here);
+        }
+        Err(self.unreadable(text).into())
+    }
+
+    /// As [`find`](Self::find), but also finds a list of which only the indices may be known.
+    fn find_keys(&self, text: &str) -> Result<Option<&Value>, EditError> {
+        let (here, coverage) = self.follow(text)?;
+        let is_list = matches!(here, None | Some(Value::Null | Value::Array(_)));
+        if coverage.is_readable() || is_list && coverage.shows_positions() {
+            return Ok(here);
+        }
+        Err(self.unreadable(text).into())
+    }
+
+    /// The value at a path, and the grants that cover it. Stops where no grant covers the path, without reading the rest of the pod,
+    /// so the result does not depend on it.
+    fn follow(&self, text: &str) -> Result<(Option<&Value>, Coverage<'_>), EditError> {
+        let path = self.parse(text)?;
+        let mut coverage = self.access.coverage();
+        let mut walk = Walk::new(&self.pod, path, &self.places);
+        loop {
+            if coverage.is_lost() {
+                return Err(self.unreadable(text).into());
+            }
+            let Some(step) = walk.step(&coverage)? else {
+                return Ok((walk.here, coverage));
+            };
+            let reached = match &step {
+                WalkStep::Key { key, .. } => Reached::Key(key),
+                WalkStep::Element(element) => Reached::Element(element.value),
+                WalkStep::Missing { segment, .. } => match segment {
+                    ListSegment::Selector(selector) => Reached::Missing(selector),
+                    ListSegment::Index(_) => Reached::MissingPosition,
+                    ListSegment::End => return Err(past_the_end(text).into()),
+                },
+                WalkStep::Hidden(Hidden::Path) => return Err(self.unreadable(text).into()),
+                WalkStep::Hidden(Hidden::Field(field)) => {
+                    return Err(self.unreadable(field).into());
+                }
+            };
+            if !coverage.is_readable() {
+                coverage.follow(reached);
+            }
+        }
+    }
+}
+
+/// Errors for paths that were not granted. They depend only on the path and the grants, never on the pod.
+impl Transaction {
+    fn unreadable(&self, path: &str) -> AccessError {
+        let (reads, writes) = (self.access.reads(), self.access.writes());
+        let line = line(path, None);
+        AccessError::Forbidden(format!(
+            "reading {} is forbidden: the plugin may read {reads} and write {writes}; \
+             add the line {line} to `read` in chain.yaml, and `.read(...)` with the path in the plugin's `needs`{}",
+            shown(path),
+            advice(path)
+        ))
+    }
+
+    fn unwritable(&self, path: &str, is_above: bool) -> AccessError {
+        let (shown, writes) = (shown(path), self.access.writes());
+        let keys = segments(path).map(unescape).collect::<Vec<_>>();
+        let reason = match never_written_at(keys.iter().map(AsRef::as_ref)) {
+            // No grant would help.
+            Some(_) if is_above => format!(
+                "the plugin may write only parts of it, of {writes}; write these parts one by one"
+            ),
+            Some(never) => format!(
+                "plugins never change {never}, whatever they are granted; leave it as it is"
+            ),
+            None if is_above => format!(
+                "the plugin may write only parts of it, of {writes}; write these parts one by one, \
+                 or add the line {} to `allow` in chain.yaml",
+                line(path, None)
+            ),
+            None => format!(
+                "the plugin may write {writes}; add the line {} to `allow` in chain.yaml, \
+                 and `.write(...)` with the path in the plugin's `needs`",
+                line(path, None)
+            ),
+        };
+        let advice = advice(path);
+        AccessError::Forbidden(format!("writing {shown} is forbidden: {reason}{advice}"))
+    }
+
+    fn keeps_key(&self, path: &str, guard: KeyGuard<'_>) -> AccessError {
+        let KeyGuard { key, value, .. } = guard;
+        AccessError::Forbidden(format!(
+            "writing {} is forbidden: the grant is for [{key}={value}], so the field {key} must not change (the plugin may write {}); \
+             to grant that, add the line {} to `allow` in chain.yaml",
+            shown(path),
+            self.access.writes(),
+            line(path, Some(guard.depth))
+        ))
+    }
+}
+
+/// The line of the manifest that would grant a path. Indices cannot be granted and become `*`, and so does the segment at the depth
+/// `any`.
+fn line(path: &str, any: Option<usize>) -> String {
+    let mut schema = ROOT;
+    let mut grant = String::with_capacity(path.len());
+    for (index, raw) in segments(path).enumerate() {
+        let list_segment = ListSegment::parse(raw);
+        let is_element = match (schema.shape(), &list_segment) {
+            (Shape::List, _) => true,
+            (Shape::Unknown, list_segment) => list_segment.is_some() || raw == "*",
+            (Shape::Object | Shape::Scalar, _) => false,
+        };
+        let is_named = matches!(list_segment, Some(ListSegment::Selector(_)));
+        let segment = if is_element && (!is_named || any == Some(index + 1)) {
+            "*"
+        } else {
+            raw
+        };
+        schema = below(schema, raw, is_element);
+        grant.push('/');
+        grant.push_str(segment);
+    }
+    // JSON is valid YAML.
+    format!("`- {}`", serde_json::Value::String(grant))
+}
+
+fn below(schema: Schema, raw: &str, is_element: bool) -> Schema {
+    if is_element {
+        schema.element()
+    } else {
+        schema.field(&unescape(raw))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,12 @@
 //! Each case is two pods and the changes between them; and a law: the changes make the new pod of the old one.
 
+mod elements;
 mod laws;
 
 use serde_json::{Value, json};
 
-use super::{ChangeKind, PodChange, compare, is_same};
+use super::{ChangeKind, PodChange, compare};
+use crate::json::is_read_alike;
 use crate::path::{ListSegment, segments, unescape};
 
 /// The sign and the path of each change.
@@ -50,7 +52,7 @@ fn check_applied(old: &Value, new: &Value, changes: &[PodChange<'_>]) {
         apply(&mut made, change);
     }
     assert!(
-        is_same(&made, new),
+        is_read_alike(&made, new),
         "{:?} makes of\n{old}\nthis:\n{made}\ninstead of:\n{new}",
         told(changes)
     );

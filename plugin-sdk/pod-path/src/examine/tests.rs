@@ -1,3 +1,6 @@
+mod nearest;
+mod unknown;
+
 use serde_json::{Value, json};
 
 use super::{ViolationKind, examine};

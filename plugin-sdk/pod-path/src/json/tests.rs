@@ -1,5 +1,7 @@
 //! The text is the one that `serde_json` writes.
 
+mod cost;
+
 use serde_json::{Value, json};
 
 #[track_caller]

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::Transaction;
-use super::locate::WriteOperation;
+use super::plan::WriteOperation;
 use crate::access::Access;
 use crate::error::{AccessError, EditError};
 use crate::grant::Segment;
-use crate::path::{ListSegment, Path, Selector, has_field, push_escaped};
-use crate::places::text_of;
+use crate::path::{ListSegment, Path, Selector, has_field, push_selector};
 use crate::schema::{Schema, Shape};
-use crate::walk::{ListElement, Walk, WalkStep};
+
+use crate::walk::{ListElement, Walk, WalkStep, text_of};
 
 /// How many different paths are kept.
 const PATHS: usize = 10_000;
@@ -97,7 +97,7 @@ impl Transaction {
         let Some(usage) = self.usage.as_ref().filter(|_| !is_refused(answer)) else {
             return;
         };
-        let path = Grantable::find(self, path, Target::default()).text;
+        let path = Grantable::find(self, path, None, false).text;
         let mut usage = usage.borrow_mut();
         let Usage { reads, is_cut, .. } = &mut *usage;
         for field in fields {
@@ -108,7 +108,7 @@ impl Transaction {
     /// Records a read of the positions of a list, or of the keys of an object.
     pub(super) fn note_keys<T>(&self, answer: &Result<T, EditError>, path: &str) {
         if self.usage.is_some() {
-            let is_list = Grantable::find(self, path, Target::default()).is_list;
+            let is_list = Grantable::find(self, path, None, false).is_list;
             let positions = if is_list { "/*" } else { "" };
             self.note_view(answer, path, &[positions.to_owned()]);
         }
@@ -123,11 +123,8 @@ impl Transaction {
     ) -> Option<String> {
         self.usage.as_ref()?;
         let value: Option<Value> = value.and_then(|value| serde_json::from_str(value).ok());
-        let target = Target {
-            value: value.as_ref(),
-            is_inserted: operation == WriteOperation::Insert,
-        };
-        Some(Grantable::find(self, path, target).text)
+        let is_inserted = operation == WriteOperation::Insert;
+        Some(Grantable::find(self, path, value.as_ref(), is_inserted).text)
     }
 
     /// Records a write that was not refused.
@@ -147,14 +144,6 @@ const fn is_refused<T>(answer: &Result<T, EditError>) -> bool {
     matches!(answer, Err(EditError::Access(AccessError::Forbidden(_))))
 }
 
-/// What is written.
-#[derive(Clone, Copy, Default)]
-struct Target<'v> {
-    value: Option<&'v Value>,
-    /// Whether it is a new element before the one that the path names.
-    is_inserted: bool,
-}
-
 /// A path, as far as it can be followed, as grants name it.
 struct Grantable<'t> {
     text: String,
@@ -164,7 +153,13 @@ struct Grantable<'t> {
 }
 
 impl<'t> Grantable<'t> {
-    fn find(transaction: &'t Transaction, path: &str, target: Target<'_>) -> Self {
+    /// `value` is what is written, `is_inserted` whether it is a new element before the one that the path names.
+    fn find(
+        transaction: &'t Transaction,
+        path: &str,
+        value: Option<&Value>,
+        is_inserted: bool,
+    ) -> Self {
         let access = &transaction.access;
         let grants = access.reads().segments().chain(access.writes().segments());
         let mut found = Self {
@@ -183,14 +178,14 @@ impl<'t> Grantable<'t> {
                 WalkStep::Key { raw, key } => {
                     found.pass(raw, |own| matches!(own, Segment::Key(own) if *own == *key));
                 }
-                WalkStep::Element(element) if target.is_inserted && walk.is_done() => {
-                    found.pass_missing(&ListSegment::End, element.schema, target.value);
+                WalkStep::Element(element) if is_inserted && walk.is_done() => {
+                    found.pass_missing(&ListSegment::End, element.schema, value);
                 }
                 WalkStep::Element(element) => found.pass_element(&element),
                 WalkStep::Missing {
                     segment, schema, ..
                 } => {
-                    let value = target.value.filter(|_| walk.is_done());
+                    let value = value.filter(|_| walk.is_done());
                     found.pass_missing(&segment, schema, value);
                 }
                 WalkStep::Hidden(_) => break,
@@ -271,10 +266,7 @@ fn selector(key: &str, value: &str) -> Option<String> {
     if value.len() > KEY {
         return None;
     }
-    let mut segment = String::from("[");
-    push_escaped(&mut segment, key);
-    segment.push('=');
-    push_escaped(&mut segment, value);
-    segment.push(']');
+    let mut segment = String::new();
+    push_selector(&mut segment, key, value);
     Some(segment)
 }

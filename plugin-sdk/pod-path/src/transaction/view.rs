@@ -46,22 +46,17 @@ impl Fields {
     }
 }
 
-/// Fields as a tree, in the order in which they first occur.
+/// Fields as a tree, in the order in which they first occur. The root has no key.
 #[derive(Debug, Default)]
 struct Selection {
-    /// Whether a field ends here, and everything below is shown.
-    whole: bool,
-    below: Vec<Below>,
-}
-
-#[derive(Debug)]
-struct Below {
     key: String,
     /// The key as JSON, and the colon.
     opening: String,
     /// The key's [`mark`].
     mark: u64,
-    selection: Selection,
+    /// Whether a field ends here, and everything below is shown.
+    whole: bool,
+    below: Vec<Self>,
 }
 
 /// One of 64 bits for a key: if none of an object's keys has that bit, the object does not have the key.
@@ -81,17 +76,17 @@ impl Selection {
         let at = match self.below.iter().position(|own| own.key == key) {
             Some(at) => at,
             None => {
-                self.below.push(Below {
+                self.below.push(Self {
                     opening: format!("{}:", Value::from(&*key)),
                     mark: mark(&key),
                     key: key.into_owned(),
-                    selection: Self::default(),
+                    ..Self::default()
                 });
                 self.below.len() - 1
             }
         };
         if let Some(own) = self.below.get_mut(at) {
-            own.selection.add(segments);
+            own.add(segments);
         }
     }
 }
@@ -232,7 +227,7 @@ fn refused(selection: &Selection, coverage: &Coverage<'_>) -> Option<String> {
             "*" => Reached::EachElement,
             key => Reached::Key(key),
         });
-        let rest = refused(&below.selection, &coverage)?;
+        let rest = refused(below, &coverage)?;
         let mut field = String::from("/");
         push_escaped(&mut field, &below.key);
         Some(field + &rest)
@@ -271,7 +266,7 @@ impl ViewWriter<'_> {
                 continue;
             };
             self.text.extend_from_slice(below.opening.as_bytes());
-            self.show(value, &below.selection)?;
+            self.show(value, below)?;
             self.text.push(b',');
         }
         self.close(b'}');
@@ -280,7 +275,7 @@ impl ViewWriter<'_> {
 
     fn show_elements(&mut self, list: &[Value], selection: &Selection) -> Result<(), AccessError> {
         let below = match selection.below.as_slice() {
-            [below] if below.key == "*" => &below.selection,
+            [below] if below.key == "*" => below,
             _ => return Err(self.not_every_element()),
         };
         self.text.push(b'[');

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::element_segments;
+use super::super::element_segments;
 use crate::{Access, Transaction};
 
 #[test]

@@ -1,4 +1,4 @@
-use super::nearest;
+use super::super::nearest;
 
 #[track_caller]
 fn check(unknown: &str, expected: Option<&str>) {

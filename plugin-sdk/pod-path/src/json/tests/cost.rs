@@ -3,7 +3,7 @@
 use proptest::prelude::{Strategy, any, prop_oneof, proptest};
 use serde_json::Value;
 
-use super::{Forecast, cost};
+use super::super::{Forecast, cost};
 
 /// Checks that text and value get the same estimate.
 #[track_caller]
