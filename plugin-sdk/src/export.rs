@@ -94,7 +94,7 @@ pub fn mutate<M: Mutator>(pod: &pods::Pod) -> Result<(), plugin::Rejection> {
     // SAFETY: the host lends the handle until this export returns, and nothing of the copy is returned.
     let handle = unsafe { wasm::Handle::borrow(pod) };
     let request = Request {
-        inner: wasm::Request,
+        inner: wasm::Submitted,
     };
     M::mutate(config, &request, &Pod { handle }).map_err(|rejection| match rejection {
         Rejection::Denied(message) => plugin::Rejection::Denied(message),

@@ -7,6 +7,45 @@ use podloom_pod_path::{AccessError, EditError, LAST_APPLIED, Transaction};
 
 use crate::{Error, Level};
 
+/// For whom the pod is mutated; by default a `Pod` in the namespace `default`.
+#[derive(Clone, Debug)]
+pub struct Submitted {
+    /// The submitted object's kind.
+    pub kind: String,
+    /// The submitted object's name.
+    pub name: String,
+    /// The namespace.
+    pub namespace: String,
+    /// The submitted object's labels.
+    pub labels: BTreeMap<String, String>,
+    /// The submitted object's annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// The namespace's labels.
+    pub namespace_labels: BTreeMap<String, String>,
+    /// The namespace's annotations.
+    pub namespace_annotations: BTreeMap<String, String>,
+    /// Whether the result will be thrown away.
+    pub dry_run: bool,
+    /// Keys of the labels that the workload's selector matches: no plugin may change them.
+    pub selector: Vec<String>,
+}
+
+impl Default for Submitted {
+    fn default() -> Self {
+        Self {
+            kind: "Pod".to_owned(),
+            name: String::new(),
+            namespace: "default".to_owned(),
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            namespace_labels: BTreeMap::new(),
+            namespace_annotations: BTreeMap::new(),
+            dry_run: false,
+            selector: Vec::new(),
+        }
+    }
+}
+
 /// A pod in memory, behind the code that the host uses: paths, types and grants are checked as in the operator.
 #[derive(Debug)]
 pub(crate) struct Handle(pub(crate) RefCell<Transaction>);
@@ -17,8 +56,7 @@ impl Handle {
     }
 
     pub(crate) fn view(&self, path: &str, fields: &[&str]) -> Result<Option<String>, Error> {
-        let fields: Vec<String> = fields.iter().map(|&field| field.to_owned()).collect();
-        Ok(self.0.borrow().view(path, &fields)?)
+        Ok(self.0.borrow().view(path, fields)?)
     }
 
     pub(crate) fn keys(&self, path: &str) -> Result<Vec<String>, Error> {
@@ -55,20 +93,8 @@ impl From<EditError> for Error {
     }
 }
 
-/// The request of a test, whole.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Request {
-    pub(crate) kind: String,
-    pub(crate) name: String,
-    pub(crate) namespace: String,
-    pub(crate) labels: BTreeMap<String, String>,
-    pub(crate) annotations: BTreeMap<String, String>,
-    pub(crate) namespace_labels: BTreeMap<String, String>,
-    pub(crate) namespace_annotations: BTreeMap<String, String>,
-    pub(crate) dry_run: bool,
-}
-
-impl Request {
+/// What [`Request`](crate::Request) answers with.
+impl Submitted {
     pub(crate) fn kind(&self) -> String {
         self.kind.clone()
     }
@@ -109,31 +135,20 @@ fn shown(annotations: &BTreeMap<String, String>, key: &str) -> Option<String> {
 }
 
 thread_local! {
-    /// What the plugin under test said, for [`crate::testing`] to collect: each test runs on a thread of its own.
-    static SAID: RefCell<Said> = const { RefCell::new(Said { warnings: Vec::new(), notes: Vec::new(), logs: Vec::new() }) };
+    /// Warnings, notes and log lines of the plugin under test, for [`crate::testing`] to collect: each test runs on a thread of its own.
+    pub(crate) static SAID: RefCell<Said> = const { RefCell::new((Vec::new(), Vec::new(), Vec::new())) };
 }
 
-/// Warnings, notes and log lines of one run.
-#[derive(Debug, Default)]
-pub(crate) struct Said {
-    pub(crate) warnings: Vec<String>,
-    pub(crate) notes: Vec<String>,
-    pub(crate) logs: Vec<(Level, String)>,
-}
+pub(crate) type Said = (Vec<String>, Vec<String>, Vec<(Level, String)>);
 
 pub(crate) fn log(level: Level, message: &str) {
-    SAID.with_borrow_mut(|said| said.logs.push((level, message.to_owned())));
+    SAID.with_borrow_mut(|(_, _, logs)| logs.push((level, message.to_owned())));
 }
 
 pub(crate) fn note(message: &str) {
-    SAID.with_borrow_mut(|said| said.notes.push(message.to_owned()));
+    SAID.with_borrow_mut(|(_, notes, _)| notes.push(message.to_owned()));
 }
 
 pub(crate) fn warn(message: &str) {
-    SAID.with_borrow_mut(|said| said.warnings.push(message.to_owned()));
-}
-
-/// Returns what was said since the last time, and forgets it.
-pub(crate) fn take_said() -> Said {
-    SAID.take()
+    SAID.with_borrow_mut(|(warnings, _, _)| warnings.push(message.to_owned()));
 }

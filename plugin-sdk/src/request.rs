@@ -1,11 +1,16 @@
-//! For whom the pod is being mutated.
+//! For whom the pod is being mutated, and which pods a label selector matches.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use crate::backend;
 
 /// What is being mutated, and for whom.
 #[derive(Clone, Debug)]
 pub struct Request {
-    pub(crate) inner: backend::Request,
+    pub(crate) inner: backend::Submitted,
 }
 
 impl Request {
@@ -57,5 +62,103 @@ impl Request {
     #[must_use]
     pub fn dry_run(&self) -> bool {
         self.inner.dry_run()
+    }
+}
+
+/// Matches pods by their labels; all conditions must hold. An empty selector matches every pod.
+///
+/// ```
+/// use std::collections::BTreeMap;
+///
+/// use podloom_plugin_sdk::{LabelSelector, json};
+///
+/// let selector: LabelSelector = json::from_str(
+///     r#"{"matchLabels": {"tier": "web"}, "matchExpressions": [{"key": "legacy", "operator": "DoesNotExist"}]}"#,
+/// )?;
+/// let labels = BTreeMap::from([("tier".to_owned(), "web".to_owned())]);
+/// assert!(selector.matches(&labels));
+/// # Ok::<(), podloom_plugin_sdk::json::Error>(())
+/// ```
+// The comments of these types are what users read in the schema of a configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(
+    description = "Matches pods by their labels; all conditions must hold. An empty selector matches every pod."
+)]
+pub struct LabelSelector {
+    /// Labels and the values they must have. Default none.
+    #[serde(default)]
+    pub match_labels: BTreeMap<String, String>,
+    /// Conditions on single labels. Default none.
+    #[serde(default)]
+    pub match_expressions: Vec<Requirement>,
+}
+
+/// A condition on a label.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Requirement {
+    /// The label's key.
+    pub key: String,
+    /// How the label relates to the values.
+    pub operator: Operator,
+    /// The values; for `In` and `NotIn` at least one, otherwise none.
+    #[serde(default)]
+    pub values: Vec<String>,
+}
+
+/// How a label relates to values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum Operator {
+    /// Has one of them.
+    In,
+    /// Has none of them, or is missing.
+    NotIn,
+    /// Is there.
+    Exists,
+    /// Is missing.
+    DoesNotExist,
+}
+
+impl LabelSelector {
+    /// Returns whether a pod with these labels is selected.
+    #[must_use]
+    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        let mut expected = self.match_labels.iter();
+        let mut expressions = self.match_expressions.iter();
+        expected.all(|(key, value)| labels.get(key) == Some(value))
+            && expressions.all(|requirement| requirement.holds(labels.get(&requirement.key)))
+    }
+
+    /// Returns what is wrong with the selector, a sentence each, for [`Mutator::validate`](crate::Mutator::validate).
+    #[must_use]
+    pub fn validate(&self) -> Vec<String> {
+        let wrong = self
+            .match_expressions
+            .iter()
+            .filter(|requirement| !requirement.is_valid());
+        wrong
+            .map(|Requirement { key, .. }| {
+                format!("{key}: In and NotIn need values, Exists and DoesNotExist take none")
+            })
+            .collect()
+    }
+}
+
+impl Requirement {
+    fn holds(&self, label: Option<&String>) -> bool {
+        let is_listed = label.is_some_and(|label| self.values.contains(label));
+        match self.operator {
+            Operator::In => is_listed,
+            Operator::NotIn => !is_listed,
+            Operator::Exists => label.is_some(),
+            Operator::DoesNotExist => label.is_none(),
+        }
+    }
+
+    /// Whether the number of values fits the operator.
+    fn is_valid(&self) -> bool {
+        let wants_values = matches!(self.operator, Operator::In | Operator::NotIn);
+        wants_values != self.values.is_empty()
     }
 }

@@ -39,59 +39,22 @@
 //! testing::check_laws::<Team>(&json!({}), &submitted, &pod);
 //! ```
 
-mod schema;
-
+use std::any::TypeId;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use podloom_config_schema::Problem;
 pub use podloom_pod_path::Write;
 use podloom_pod_path::{Access, Grants, Transaction};
-use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use schemars::transform::ReplaceUnevaluatedProperties;
+use schemars::{JsonSchema, Schema};
 use serde_json::Value;
 
-pub use self::schema::{Exported, schema_of};
-use crate::native::{self, Handle};
-use crate::{Level, Needs, Pod, Rejection, Request, json};
-
-/// For whom the pod is mutated; by default a `Pod` in the namespace `default`.
-#[derive(Clone, Debug)]
-pub struct Submitted {
-    /// The submitted object's kind.
-    pub kind: String,
-    /// The submitted object's name.
-    pub name: String,
-    /// The namespace.
-    pub namespace: String,
-    /// The submitted object's labels.
-    pub labels: BTreeMap<String, String>,
-    /// The submitted object's annotations.
-    pub annotations: BTreeMap<String, String>,
-    /// The namespace's labels.
-    pub namespace_labels: BTreeMap<String, String>,
-    /// The namespace's annotations.
-    pub namespace_annotations: BTreeMap<String, String>,
-    /// Whether the result will be thrown away.
-    pub dry_run: bool,
-    /// Keys of the labels that the workload's selector matches: no plugin may change them.
-    pub selector: Vec<String>,
-}
-
-impl Default for Submitted {
-    fn default() -> Self {
-        Self {
-            kind: "Pod".to_owned(),
-            name: String::new(),
-            namespace: "default".to_owned(),
-            labels: BTreeMap::new(),
-            annotations: BTreeMap::new(),
-            namespace_labels: BTreeMap::new(),
-            namespace_annotations: BTreeMap::new(),
-            dry_run: false,
-            selector: Vec::new(),
-        }
-    }
-}
+pub use crate::native::Submitted;
+use crate::native::{Handle, SAID};
+use crate::{Level, Mutator, Needs, Pod, Rejection, Request, json};
 
 /// What came of a run.
 #[derive(Debug)]
@@ -127,7 +90,7 @@ impl Run {
 /// Everything that is wrong with it, a sentence each: what the schema refuses, or else what the plugin refuses.
 pub fn configure<M: Exported>(config: &Value) -> Result<M::Config, Vec<String>> {
     let text = config.to_string();
-    schema::check::<M>(config, &text)?;
+    check::<M>(config, &text)?;
     let config = json::from_str(&text).map_err(|error| vec![error.to_string()])?;
     let errors = M::validate(&config);
     if errors.is_empty() {
@@ -160,25 +123,16 @@ pub fn run<M: Exported>(config: &Value, submitted: &Submitted, pod: &Value) -> R
     };
     M::prepare(&mut config);
     let request = Request {
-        inner: native::Request {
-            kind: submitted.kind.clone(),
-            name: submitted.name.clone(),
-            namespace: submitted.namespace.clone(),
-            labels: submitted.labels.clone(),
-            annotations: submitted.annotations.clone(),
-            namespace_labels: submitted.namespace_labels.clone(),
-            namespace_annotations: submitted.namespace_annotations.clone(),
-            dry_run: submitted.dry_run,
-        },
+        inner: submitted.clone(),
     };
     let transaction = Transaction::begin(pod.clone(), access, submitted.selector.as_slice().into());
     let pod = Pod {
         handle: Handle(RefCell::new(transaction)),
     };
 
-    native::take_said();
+    SAID.take();
     let result = M::mutate(&config, &request, &pod);
-    let said = native::take_said();
+    let (warnings, notes, logs) = SAID.take();
 
     let transaction = pod.handle.0.into_inner();
     let (pod, writes) = match result {
@@ -189,9 +143,9 @@ pub fn run<M: Exported>(config: &Value, submitted: &Submitted, pod: &Value) -> R
         pod,
         result,
         writes,
-        warnings: said.warnings,
-        notes: said.notes,
-        logs: said.logs,
+        warnings,
+        notes,
+        logs,
     }
 }
 
@@ -289,6 +243,55 @@ fn access(needs: &Needs) -> Result<Access, podloom_pod_path::GrantError> {
 #[expect(clippy::panic, reason = "this module is for tests")]
 fn fail(message: &str) -> ! {
     panic!("{message}")
+}
+
+/// A plugin that [`mutator!`](crate::mutator!) exports. The macro implements this trait, so that tests know whether the plugin has a
+/// schema.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not exported as a plugin, so it is not known whether its configuration has a schema",
+    note = "add `podloom_plugin_sdk::mutator!({Self});`, with `schema = \"config.schema.json\"` if it has one"
+)]
+pub trait Exported: Mutator {
+    /// Returns the schema of its configuration, if it has one.
+    fn config_schema() -> Option<Schema>;
+}
+
+/// Configurations that match the schema of their type. Tests use the same ones again and again, and a check takes milliseconds.
+static ACCEPTED: Mutex<BTreeSet<(TypeId, String)>> = Mutex::new(BTreeSet::new());
+
+/// Checks a configuration against the schema of its plugin, if there is one, as the host does; `text` is the configuration as JSON.
+fn check<M: Exported>(config: &Value, text: &str) -> Result<(), Vec<String>> {
+    let accepted = || ACCEPTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let key = (TypeId::of::<M::Config>(), text.to_owned());
+    if accepted().contains(&key) {
+        return Ok(());
+    }
+    let Some(schema) = M::config_schema() else {
+        return Ok(());
+    };
+    podloom_config_schema::check(config, schema.as_value()).map_err(sentences)?;
+    accepted().insert(key);
+    Ok(())
+}
+
+fn sentences(problem: Problem) -> Vec<String> {
+    let Problem::Rejected { complaints, more } = problem else {
+        return vec![problem.to_string()];
+    };
+    let mut sentences: Vec<String> = complaints.iter().map(ToString::to_string).collect();
+    if more > 0 {
+        sentences.push(format!("and {more} more"));
+    }
+    sentences
+}
+
+/// Returns the schema of a configuration type, as [`mutator!`](crate::mutator!) writes it into the file.
+#[must_use]
+pub fn schema_of<C: JsonSchema>() -> Schema {
+    // The host refuses `unevaluatedProperties`, which derives write for `deny_unknown_fields` with a flattened enum.
+    let settings =
+        SchemaSettings::default().with_transform(ReplaceUnevaluatedProperties::default());
+    settings.into_generator().into_root_schema_for::<C>()
 }
 
 #[cfg(test)]

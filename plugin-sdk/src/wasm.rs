@@ -73,11 +73,11 @@ impl From<pods::AccessError> for Error {
     }
 }
 
-/// The request, asked for when it is needed.
+/// The submitted object, asked for what is needed of it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Request;
+pub(crate) struct Submitted;
 
-impl Request {
+impl Submitted {
     pub(crate) fn kind(&self) -> String {
         request::kind()
     }
