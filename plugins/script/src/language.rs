@@ -1,12 +1,12 @@
 //! What a program may say: Rhai without clock, modules, `eval` and `switch`, and what it finds there: `pod`, `request`, `deny`, `fail`,
-//! `note`. `strict`, `lists` and `numbers` have what takes the place of Rhai's own.
+//! `note`. `strict` and `lists` have what takes the place of Rhai's own.
 //!
 //! Functions of Rhai own their data, so they cannot hold the pod of a call. They find it in `POD`, which is set only during one.
 
-use podloom_plugin_sdk::path;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
+use podloom_plugin_sdk::path;
 use podloom_plugin_sdk::prelude::*;
 use rhai::packages::{
     BasicArrayPackage, BasicFnPackage, BasicIteratorPackage, BasicMapPackage, BasicStringPackage,
@@ -18,7 +18,7 @@ use rhai::{
 };
 
 use crate::strict::Answer;
-use crate::{lists, numbers, strict};
+use crate::{lists, strict};
 
 scoped_tls::scoped_thread_local!(static POD: Pod);
 scoped_tls::scoped_thread_local!(static REQUEST: Request);
@@ -81,7 +81,7 @@ pub(crate) fn engine() -> Engine {
     register_outcomes(&mut engine);
     strict::register(&mut engine);
     lists::register(&mut engine);
-    numbers::register(&mut engine);
+    strict::register_numbers(&mut engine);
     engine
 }
 

@@ -163,93 +163,66 @@ fn register_searches(engine: &mut Engine) {
         .register_fn("index_of", |list: &mut Array, value: Dynamic, from: INT| {
             strict::position("index_of", list, &value, start(list, from)).map(shown)
         })
+        .register_fn("index_of", |ctx: Context, list: &mut Array, ask: FnPtr| {
+            first(("index_of", &ctx, &ask), list, 0, true).map(shown)
+        })
         .register_fn(
             "index_of",
-            |context: Context, list: &mut Array, closure: FnPtr| {
-                first(("index_of", &context, &closure), list, 0, true).map(shown)
+            |ctx: Context, list: &mut Array, ask: FnPtr, from: INT| {
+                first(("index_of", &ctx, &ask), list, from, true).map(shown)
             },
         )
-        .register_fn(
-            "index_of",
-            |context: Context, list: &mut Array, closure: FnPtr, from: INT| {
-                first(("index_of", &context, &closure), list, from, true).map(shown)
-            },
-        )
+        .register_fn("find", |ctx: Context, list: &mut Array, ask: FnPtr| {
+            let at = first(("find", &ctx, &ask), list, 0, true)?;
+            Answer::Ok(at.and_then(|at| list.get(at).cloned()).unwrap_or_default())
+        })
         .register_fn(
             "find",
-            |context: Context, list: &mut Array, closure: FnPtr| {
-                let at = first(("find", &context, &closure), list, 0, true)?;
+            |ctx: Context, list: &mut Array, ask: FnPtr, from: INT| {
+                let at = first(("find", &ctx, &ask), list, from, true)?;
                 Answer::Ok(at.and_then(|at| list.get(at).cloned()).unwrap_or_default())
             },
         )
-        .register_fn(
-            "find",
-            |context: Context, list: &mut Array, closure: FnPtr, from: INT| {
-                let at = first(("find", &context, &closure), list, from, true)?;
-                Answer::Ok(at.and_then(|at| list.get(at).cloned()).unwrap_or_default())
-            },
-        )
-        .register_fn(
-            "some",
-            |context: Context, list: &mut Array, closure: FnPtr| {
-                first(("some", &context, &closure), list, 0, true).map(|at| at.is_some())
-            },
-        )
-        .register_fn(
-            "all",
-            |context: Context, list: &mut Array, closure: FnPtr| {
-                first(("all", &context, &closure), list, 0, false).map(|at| at.is_none())
-            },
-        );
+        .register_fn("some", |ctx: Context, list: &mut Array, ask: FnPtr| {
+            first(("some", &ctx, &ask), list, 0, true).map(|at| at.is_some())
+        })
+        .register_fn("all", |ctx: Context, list: &mut Array, ask: FnPtr| {
+            first(("all", &ctx, &ask), list, 0, false).map(|at| at.is_none())
+        });
 }
 
 fn register_choices(engine: &mut Engine) {
     type Context<'c> = NativeCallContext<'c>;
     engine
-        .register_fn(
-            "filter",
-            |context: Context, list: &mut Array, closure: FnPtr| {
-                parted(("filter", &context, &closure), list).map(|(chosen, _)| chosen)
-            },
-        )
-        .register_fn(
-            "filter",
-            |context: Context, map: &mut Map, closure: FnPtr| {
-                parted_map(("filter", &context, &closure), map).map(|(chosen, _)| chosen)
-            },
-        );
+        .register_fn("filter", |ctx: Context, list: &mut Array, ask: FnPtr| {
+            parted(("filter", &ctx, &ask), list).map(|(chosen, _)| chosen)
+        })
+        .register_fn("filter", |ctx: Context, map: &mut Map, ask: FnPtr| {
+            parted_map(("filter", &ctx, &ask), map).map(|(chosen, _)| chosen)
+        });
     in_place("retain").register_into_engine(
         engine,
-        |context: Context, list: &mut Array, closure: FnPtr| {
-            let (chosen, others) = parted(("retain", &context, &closure), list)?;
+        |ctx: Context, list: &mut Array, ask: FnPtr| {
+            let (chosen, others) = parted(("retain", &ctx, &ask), list)?;
             *list = chosen;
             Answer::Ok(others)
         },
     );
-    in_place("drain").register_into_engine(
-        engine,
-        |context: Context, list: &mut Array, closure: FnPtr| {
-            let (chosen, others) = parted(("drain", &context, &closure), list)?;
-            *list = others;
-            Answer::Ok(chosen)
-        },
-    );
-    in_place("retain").register_into_engine(
-        engine,
-        |context: Context, map: &mut Map, closure: FnPtr| {
-            let (chosen, others) = parted_map(("retain", &context, &closure), map)?;
-            *map = chosen;
-            Answer::Ok(others)
-        },
-    );
-    in_place("drain").register_into_engine(
-        engine,
-        |context: Context, map: &mut Map, closure: FnPtr| {
-            let (chosen, others) = parted_map(("drain", &context, &closure), map)?;
-            *map = others;
-            Answer::Ok(chosen)
-        },
-    );
+    in_place("drain").register_into_engine(engine, |ctx: Context, list: &mut Array, ask: FnPtr| {
+        let (chosen, others) = parted(("drain", &ctx, &ask), list)?;
+        *list = others;
+        Answer::Ok(chosen)
+    });
+    in_place("retain").register_into_engine(engine, |ctx: Context, map: &mut Map, ask: FnPtr| {
+        let (chosen, others) = parted_map(("retain", &ctx, &ask), map)?;
+        *map = chosen;
+        Answer::Ok(others)
+    });
+    in_place("drain").register_into_engine(engine, |ctx: Context, map: &mut Map, ask: FnPtr| {
+        let (chosen, others) = parted_map(("drain", &ctx, &ask), map)?;
+        *map = others;
+        Answer::Ok(chosen)
+    });
 }
 
 /// A function that changes the list or map that it is called on, so no constant has it.
@@ -262,23 +235,16 @@ fn register_orders(engine: &mut Engine) {
     for name in ["sort", "sort_by"] {
         in_place(name).register_into_engine(
             engine,
-            move |context: Context, list: &mut Array, closure: FnPtr| {
-                *list = sorted(list, |one, other| {
-                    said((name, &context, &closure), one, other)
-                })?;
+            move |ctx: Context, list: &mut Array, ask: FnPtr| {
+                *list = sorted(list, |one, other| said((name, &ctx, &ask), one, other))?;
                 Answer::Ok(())
             },
         );
     }
     for name in ["order", "order_by"] {
-        engine.register_fn(
-            name,
-            move |context: Context, list: &mut Array, closure: FnPtr| {
-                sorted(list, |one, other| {
-                    said((name, &context, &closure), one, other)
-                })
-            },
-        );
+        engine.register_fn(name, move |ctx: Context, list: &mut Array, ask: FnPtr| {
+            sorted(list, |one, other| said((name, &ctx, &ask), one, other))
+        });
     }
     in_place("sort").register_into_engine(engine, |list: &mut Array| {
         *list = sorted(list, |one, other| strict::order("sort", one, other))?;
@@ -295,24 +261,21 @@ fn register_orders(engine: &mut Engine) {
         .register_fn("order_desc", |list: &mut Array| {
             sorted(list, |one, other| strict::order("order_desc", other, one))
         });
-    in_place("dedup").register_into_engine(
-        engine,
-        |context: Context, list: &mut Array, closure: FnPtr| {
-            let mut kept = Array::new();
-            for element in list.iter() {
-                let is_repeated = match kept.last() {
-                    Some(last) => {
-                        let both = [last.clone(), element.clone()];
-                        truth("dedup", &closure.call_raw(&context, None, both)?)?
-                    }
-                    None => false,
-                };
-                if !is_repeated {
-                    kept.push(element.clone());
+    in_place("dedup").register_into_engine(engine, |ctx: Context, list: &mut Array, ask: FnPtr| {
+        let mut kept = Array::new();
+        for element in list.iter() {
+            let is_repeated = match kept.last() {
+                Some(last) => {
+                    let both = [last.clone(), element.clone()];
+                    truth("dedup", &ask.call_raw(&ctx, None, both)?)?
                 }
+                None => false,
+            };
+            if !is_repeated {
+                kept.push(element.clone());
             }
-            *list = kept;
-            Answer::Ok(())
-        },
-    );
+        }
+        *list = kept;
+        Answer::Ok(())
+    });
 }

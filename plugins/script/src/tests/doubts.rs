@@ -1,7 +1,7 @@
 //! What is told of programs that can run.
 
+use crate::Program;
 use crate::doubts;
-use crate::program::Program;
 
 fn doubts(program: &str) -> Vec<String> {
     doubts::of(&Program::parse(program).unwrap())
