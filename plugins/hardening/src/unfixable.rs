@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use podloom_plugin_sdk::json::Object;
 use podloom_plugin_sdk::{Error, Pod, path};
 
+use crate::Plan;
 use crate::config::PROBE_HOSTS;
-use crate::plan::Plan;
 use crate::policy::Policy;
 use crate::view::{Container, View};
 
