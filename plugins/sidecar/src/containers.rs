@@ -1,16 +1,15 @@
 //! Brings the injected containers into the pod.
 
-use podloom_plugin_sdk::json::Value;
+use std::borrow::Cow;
+
+use podloom_plugin_sdk::json::{Object, Value};
 use podloom_plugin_sdk::path;
 use podloom_plugin_sdk::prelude::*;
 
-use crate::build;
-use crate::config::{Position, Sidecar};
-use crate::injection::Injection;
-use crate::lists::List;
-use crate::merge;
-use crate::names::DEFAULT_CONTAINER;
+use crate::config::{DEFAULT_CONTAINER, List, Os, Placement, Position, Sidecar, Token};
+use crate::injection::{Injection, same};
 use crate::plan::{Act, Step};
+use crate::security;
 use crate::view::{Container, Spec};
 use crate::volumes::Volumes;
 
@@ -26,12 +25,12 @@ pub(crate) fn write(
         match step.act {
             Act::Keep => {}
             Act::Merge => {
-                merge::merge(injection, sidecar, volumes)?;
+                complete_own(injection, sidecar, volumes)?;
                 continue;
             }
             Act::Replace => {
-                build::note_missing(sidecar);
-                let container = build::json(sidecar, volumes);
+                note_missing(sidecar);
+                let container = text_of(sidecar, volumes);
                 injection.pod.set_json(&path, &container)?;
                 injection.before.replaced.insert(path.clone());
             }
@@ -39,9 +38,9 @@ pub(crate) fn write(
                 if step.act == Act::Update {
                     take(injection, sidecar, spec)?;
                 }
-                build::note_missing(sidecar);
+                note_missing(sidecar);
                 note_missing_anchor(sidecar, spec);
-                let json = build::json(sidecar, volumes);
+                let json = text_of(sidecar, volumes);
                 let earlier = steps.get(..index).unwrap_or_default();
                 insert(injection, step, earlier, (spec, &json))?;
             }
@@ -190,6 +189,237 @@ fn keep_default_container(injection: &mut Injection<'_>) -> Result<(), Error> {
         && injection.pod.at(DEFAULT_CONTAINER).exists()?;
     if is_new || is_kept {
         injection.paths.push(DEFAULT_CONTAINER.to_owned());
+    }
+    Ok(())
+}
+
+/// Returns what is injected as far as that is known before there is a pod.
+pub(crate) fn complete(sidecar: &Sidecar, os: Os) -> Object {
+    let mut container = sidecar.container.clone();
+    if sidecar.placement == Placement::Native {
+        container.set("restartPolicy", "Always");
+    }
+    if sidecar.restricted {
+        let context = container.get("securityContext").as_object();
+        let context = security::complete(context.cloned().unwrap_or_default(), os);
+        container.set("securityContext", context);
+    }
+    container
+}
+
+/// Returns the container as it is injected into this pod, as JSON.
+fn text_of<'s>(sidecar: &'s Sidecar, volumes: &Volumes<'_>) -> Cow<'s, str> {
+    match &sidecar.json {
+        Some(json) => Cow::Borrowed(json),
+        None => Cow::Owned(in_pod(sidecar, volumes).to_json()),
+    }
+}
+
+/// Notes what is missing in a container that is injected.
+fn note_missing(sidecar: &Sidecar) {
+    let resources = sidecar.container.get("resources");
+    let is_missing = |field: &&str| resources.get(field).is_null();
+    let missing: Vec<&str> = ["requests", "limits"]
+        .into_iter()
+        .filter(is_missing)
+        .collect();
+    if !missing.is_empty() {
+        note(&format!(
+            "container {} is injected without resource {}",
+            sidecar.name(),
+            missing.join(" and ")
+        ));
+    }
+}
+
+/// Returns the container as it is injected into this pod.
+fn in_pod(sidecar: &Sidecar, volumes: &Volumes<'_>) -> Object {
+    let mut container = sidecar.completed.clone();
+    let mut mounts: Vec<Object> = container.objects("volumeMounts").cloned().collect();
+    for mount in &mut mounts {
+        volumes.adapt(mount);
+    }
+    if let Some(token) = &sidecar.token {
+        mounts.push(token_mount(volumes, sidecar.name(), token));
+    }
+    if !mounts.is_empty() {
+        container.set("volumeMounts", mounts);
+    }
+    let mut devices: Vec<Object> = container.objects("volumeDevices").cloned().collect();
+    for device in &mut devices {
+        volumes.rename(device);
+    }
+    if !devices.is_empty() {
+        container.set("volumeDevices", devices);
+    }
+    container
+}
+
+fn token_mount(volumes: &Volumes<'_>, container: &str, token: &Token) -> Object {
+    let mut mount = Object::from([
+        ("mountPath", Value::from(token.mount_path.as_str())),
+        ("name", volumes.names.token(container).into()),
+        ("readOnly", true.into()),
+    ]);
+    volumes.rename(&mut mount);
+    mount
+}
+
+/// Adds variables and mounts to the pod's own containers, also to those that came after an earlier run. What they have always wins.
+pub(crate) fn add_to_containers(
+    injection: &mut Injection<'_>,
+    spec: &Spec,
+    volumes: &Volumes<'_>,
+) -> Result<(), Error> {
+    let config = injection.config;
+    let additions = &config.add_to_containers;
+    if additions.env.is_empty() && additions.volume_mounts.is_empty() {
+        return Ok(());
+    }
+    for container in spec.list(List::Containers) {
+        let name = &container.name;
+        let is_meant = additions.names.is_empty() || additions.names.contains(name);
+        let mut injected = config.containers.iter();
+        if !is_meant || injected.any(|sidecar| sidecar.name() == name) {
+            continue;
+        }
+        let container = List::Containers.element(name);
+        add_env(injection, &container, additions.env.iter())?;
+        let mut mounts = additions.volume_mounts.clone();
+        for mount in &mut mounts {
+            volumes.adapt(mount);
+        }
+        add_mounts(injection, &container, mounts.iter())?;
+    }
+    Ok(())
+}
+
+/// Appends variables, in order: each may refer to those before it, and `$(VAR)` in the container's own keeps its meaning.
+fn add_env<'o>(
+    injection: &mut Injection<'_>,
+    container: &str,
+    variables: impl Iterator<Item = &'o Object>,
+) -> Result<(), Error> {
+    let list = path::field(container, "env");
+    for variable in variables {
+        let place = path::element(&list, "name", variable.text("name"));
+        let variable = variable.clone().into();
+        if let Some(theirs) = injection.put(place.clone(), &variable)?
+            && !same(&variable, &theirs)
+        {
+            injection.remarks.add(&place, "is the pod's own and stays");
+        }
+    }
+    Ok(())
+}
+
+/// Adds mounts where they neither hide nor lie inside another.
+fn add_mounts<'o>(
+    injection: &mut Injection<'_>,
+    container: &str,
+    mounts: impl Iterator<Item = &'o Object>,
+) -> Result<(), Error> {
+    let list = path::field(container, "volumeMounts");
+    let mut mounts = mounts.peekable();
+    if mounts.peek().is_none() {
+        return Ok(());
+    }
+    let theirs: Vec<Object> = injection.pod.get(&list)?.unwrap_or_default();
+    for mount in mounts {
+        let directory = mount.text("mountPath");
+        let place = path::element(&list, "mountPath", directory);
+        let mut others = theirs.iter();
+        let other = others.find(|other| overlap(other.text("mountPath"), directory));
+        match other.filter(|_| !injection.before.has(&place)) {
+            None => {
+                injection.put(place, &mount.clone().into())?;
+            }
+            Some(other) if other == mount => {}
+            Some(other) => {
+                let mounted = other.text("mountPath");
+                let what = format!("is not added: the container mounts {mounted}");
+                injection.remarks.add(&place, &what);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether two directories are the same, or one is inside the other.
+pub(crate) fn overlap(left: &str, right: &str) -> bool {
+    let (left, right) = (left.trim_end_matches('/'), right.trim_end_matches('/'));
+    path::covers(left, right) || path::covers(right, left)
+}
+
+/// Objects whose fields are merged one by one. Others are unions or belong together, such as a probe: the container's own stays whole.
+const DEEP: [&str; 5] = [
+    "resources",
+    "requests",
+    "limits",
+    "securityContext",
+    "capabilities",
+];
+
+/// Gives a container of the pod's own the fields that it lacks of the injected one of its name. Each is recorded, so that a later run updates or removes exactly these.
+fn complete_own(
+    injection: &mut Injection<'_>,
+    sidecar: &Sidecar,
+    volumes: &Volumes<'_>,
+) -> Result<(), Error> {
+    let container = sidecar.path();
+    let ours: Vec<String> = injection.before.inside(&container).cloned().collect();
+    if injection.before.is_current && !ours.is_empty() {
+        injection.paths.extend(ours);
+        return Ok(());
+    }
+    for path in ours.iter().rev() {
+        injection.pod.remove(path)?;
+    }
+    note(&format!(
+        "the pod's own container {} stays, and gets what it lacks of the injected one",
+        sidecar.name()
+    ));
+    merge_fields(injection, &container, &in_pod(sidecar, volumes))
+}
+
+fn merge_fields(injection: &mut Injection<'_>, parent: &str, ours: &Object) -> Result<(), Error> {
+    for (key, value) in ours.fields() {
+        let path = &path::field(parent, key);
+        let Some(theirs) = injection.pod.get::<Value>(path)? else {
+            injection.pod.set_json(path, &value.to_json())?;
+            injection.paths.push(path.to_owned());
+            continue;
+        };
+        if let Some(fields) = value.as_object().filter(|_| DEEP.contains(&key)) {
+            merge_fields(injection, path, fields)?;
+        } else {
+            match key {
+                "env" => add_env(injection, parent, ours.objects(key))?,
+                "volumeMounts" => add_mounts(injection, parent, ours.objects(key))?,
+                "ports" => add_ports(injection, path, ours.objects(key))?,
+                // The API server has set them in every pod that comes to a webhook.
+                "imagePullPolicy" | "terminationMessagePath" | "terminationMessagePolicy"
+                    if theirs != *value =>
+                {
+                    let what = "is the pod's own, or what the API server sets where nothing is said, and stays";
+                    injection.remarks.add(path, what);
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+fn add_ports<'o>(
+    injection: &mut Injection<'_>,
+    list: &str,
+    ports: impl Iterator<Item = &'o Object>,
+) -> Result<(), Error> {
+    for port in ports {
+        let number = port.get("containerPort").to_json();
+        let place = path::element(list, "containerPort", &number);
+        injection.put(place, &port.clone().into())?;
     }
     Ok(())
 }

@@ -3,10 +3,9 @@
 use podloom_plugin_sdk::json::Object;
 use podloom_plugin_sdk::names as syntax;
 
-use crate::additions::overlap;
 use crate::config::{Additions, Config, Placement, Sidecar, VolumeNames};
-use crate::ports;
-use crate::security;
+use crate::containers::overlap;
+use crate::{plan, security};
 
 /// What is wrong, and in which part of the configuration.
 pub(crate) fn errors(config: &Config) -> Vec<String> {
@@ -85,7 +84,7 @@ fn port_errors(sidecar: &Sidecar, earlier: &[Sidecar]) -> impl Iterator<Item = S
         .iter()
         .filter(|other| other.placement != Placement::Init);
     others.filter_map(|other| {
-        let clash = ports::find(ours, other.container.get("ports").items())?;
+        let clash = plan::clash_of(ours, other.container.get("ports").items())?;
         Some(format!("it has the same {clash} as {}", other.name()))
     })
 }

@@ -3,10 +3,8 @@
 use podloom_plugin_sdk::json::{Object, Value};
 use podloom_plugin_sdk::prelude::*;
 
-use crate::config::{OnVolumeConflict, Token, VolumeNames};
-use crate::defaults;
-use crate::injection::{Injection, Put};
-use crate::names::volume_path;
+use crate::config::{OnVolumeConflict, Token, VolumeNames, volume_path};
+use crate::injection::{Injection, same};
 use crate::plan::{Act, Step};
 
 /// What the kubelet mounts read-only anyway.
@@ -25,11 +23,8 @@ pub(crate) struct Volumes<'c> {
 impl Volumes<'_> {
     /// Gives the mount of a configured volume its name in this pod, and makes it read-only where that changes nothing.
     pub(crate) fn adapt(&self, mount: &mut Object) {
-        if self
-            .read_only
-            .iter()
-            .any(|known| known == mount.text("name"))
-        {
+        let mut read_only = self.read_only.iter();
+        if read_only.any(|known| known == mount.text("name")) {
             mount.set_if_absent("readOnly", true);
         }
         self.rename(mount);
@@ -49,7 +44,7 @@ pub(crate) fn add<'c>(
     steps: &[Step<'_>],
 ) -> Result<Volumes<'c>, Error> {
     let mut volumes = Volumes {
-        names: &injection.config.prepared.names,
+        names: &injection.config.volume_names,
         renames: Vec::new(),
         read_only: Vec::new(),
     };
@@ -61,7 +56,7 @@ pub(crate) fn add<'c>(
     }
     for step in steps {
         if let Some(token) = &step.sidecar.token {
-            let name = injection.config.prepared.names.token(step.sidecar.name());
+            let name = injection.config.volume_names.token(step.sidecar.name());
             let volume = token_volume(name, token);
             place(injection, &mut volumes, &volume)?;
         }
@@ -85,7 +80,7 @@ fn place(
         injection.denials.push(format!("{conflict}: rename it"));
         return Ok(());
     }
-    let new = injection.config.prepared.names.second(name).to_owned();
+    let new = injection.config.volume_names.second(name).to_owned();
     let mut renamed = volume.clone();
     renamed.set("name", new.as_str());
     if is_placed(injection, &renamed)? {
@@ -102,16 +97,14 @@ fn place(
 fn is_placed(injection: &mut Injection<'_>, volume: &Object) -> Result<bool, Error> {
     let path = volume_path(volume.text("name"));
     let value = volume.clone().into();
-    Ok(match injection.put(path, &value)? {
-        Put::Done => {
-            // One without a source becomes an emptyDir.
-            if volume.has("emptyDir") || volume.fields().count() == 1 {
-                injection.empty_dirs.push(volume.text("name").to_owned());
-            }
-            true
-        }
-        Put::Theirs(theirs) => defaults::same(&value, &theirs),
-    })
+    if let Some(theirs) = injection.put(path, &value)? {
+        return Ok(same(&value, &theirs));
+    }
+    // One without a source becomes an emptyDir.
+    if volume.has("emptyDir") || volume.fields().count() == 1 {
+        injection.empty_dirs.push(volume.text("name").to_owned());
+    }
+    Ok(true)
 }
 
 /// Denies a pod in which a mount would lead nowhere.

@@ -4,7 +4,7 @@ use podloom_plugin_sdk::serde_json::{Value, json};
 use podloom_plugin_sdk::testing::Submitted;
 
 use super::{check_note, inject, is_injected, pod, proxy, record, run, run_for, with};
-use crate::decide::INJECT;
+use crate::INJECT;
 
 /// What a run must come to: injected, or the reason why not.
 #[track_caller]
