@@ -32,17 +32,11 @@
 //! ```
 #![deny(missing_docs)]
 
-mod hook;
 mod manifest;
-mod order;
-mod payload;
-mod record;
 mod release;
-mod yaml;
 
-pub use hook::{Hook, HookDeletePolicy, HookEvent, HookObject};
-pub use manifest::{ChartObject, ChartObjects, Kept, KeptBecause};
-pub use payload::{PayloadError, SIZE_MAX, unpacked_size};
-pub use record::{Record, SECRET_KEY, SECRET_TYPE, annotation, label};
-pub use release::{Release, Status};
-pub use yaml::ManifestError;
+pub use manifest::{ChartObject, ChartObjects, Kept, KeptBecause, ManifestError};
+pub use release::{
+    Hook, HookDeletePolicy, HookEvent, HookObject, PayloadError, Record, Release, SECRET_KEY,
+    SECRET_TYPE, SIZE_MAX, Status, annotation, label, unpacked_size,
+};

@@ -1,5 +1,4 @@
-use crate::manifest::{ChartObjects, KeptBecause, read};
-use crate::yaml::ManifestError;
+use crate::manifest::{ChartObjects, KeptBecause, ManifestError, read};
 
 fn read_ok(manifest: &str) -> ChartObjects {
     read(manifest, "demo").unwrap()

@@ -1,3 +1,5 @@
+mod hook;
+
 use std::io::Write;
 
 use base64::Engine;
@@ -131,7 +133,7 @@ fn every_status_is_read() {
 fn what_we_do_not_know_is_written_back() {
     let release = Release::decode(&packed(&shop()), RECORD).unwrap();
     let written = release.uninstalling("2026-02-02T00:00:00Z").unwrap();
-    let again = crate::payload::unpack(&written).unwrap();
+    let again = crate::release::unpack(&written).unwrap();
     let mut expected = shop();
     expected["info"]["status"] = "uninstalling".into();
     expected["info"]["deleted"] = "2026-02-02T00:00:00Z".into();

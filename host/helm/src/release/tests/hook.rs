@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
-use super::{Hook, HookDeletePolicy, HookEvent};
-use crate::yaml::ManifestError;
+use super::super::{Hook, HookDeletePolicy, HookEvent};
+use crate::manifest::ManifestError;
 
 fn hook(fields: &Value) -> Hook {
     let mut hook = json!({ "name": "migrate", "kind": "Job", "manifest": "" });
