@@ -2,9 +2,7 @@ use cyclonedx_bom::models::bom::Bom;
 use cyclonedx_bom::prelude::{SpecVersion, Validate};
 use serde_json::json;
 
-use super::cyclonedx;
-use crate::VersionInfo;
-use crate::tree::parse;
+use crate::{VersionInfo, cyclonedx, parse};
 
 const TREE: &str = "\
 0mine v0.1.0 (/home/me)

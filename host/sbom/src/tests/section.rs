@@ -3,8 +3,8 @@ use std::io::Write;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 
-use super::{MAX_BYTES, decode, encode, with_section};
-use crate::tree::parse;
+use super::super::{MAX_BYTES, decode, encode, with_section};
+use crate::parse;
 
 const TREE: &str = "0mine v0.1.0 (/home/me)\n1serde v1.0.228\n";
 

@@ -1,4 +1,4 @@
-use super::parse;
+use super::super::parse;
 
 #[test]
 fn crates_and_their_edges_are_read() {

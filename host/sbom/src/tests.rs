@@ -1,0 +1,3 @@
+mod cyclonedx;
+mod section;
+mod tree;
