@@ -3,20 +3,20 @@
 //! It has one entry for each id, however many hints come, so its memory is bounded by the number of ids. The tables that it
 //! implements are in the documentation of the crate.
 
-mod backoff;
-
 use std::collections::hash_map::Entry as MapEntry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-pub(crate) use backoff::{Backoff, FAR, LEAST};
-
 use crate::Id;
 
 /// How long an id waits for a busy lock, if the locker names no time.
 const BUSY: Duration = Duration::from_secs(1);
+/// Longer than any process lives, and short enough that no clock overflows.
+pub(crate) const FAR: Duration = Duration::from_hours(24 * 365 * 30);
+/// The resolution of timers. A shorter pause would be none.
+pub(crate) const LEAST: Duration = Duration::from_millis(1);
 
 /// Why an id should be handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -264,6 +264,38 @@ impl<I: Id> Queue<I> {
             entry.state = EntryState::Delayed(ticket, by);
             self.delayed.insert(ticket, id);
         }
+    }
+}
+
+/// A pause that doubles with each failure up to a cap. Jitter shortens it by up to a fifth, so that ids that failed together are not
+/// retried together.
+#[derive(Debug)]
+pub(crate) struct Backoff {
+    base: Duration,
+    cap: Duration,
+    random: fastrand::Rng,
+}
+
+impl Backoff {
+    pub(crate) fn new(base: Duration, cap: Duration, random: fastrand::Rng) -> Self {
+        let base = base.clamp(LEAST, FAR);
+        Self {
+            base,
+            cap: cap.clamp(LEAST, FAR),
+            random,
+        }
+    }
+
+    /// The shortest pause after a failed run.
+    pub(crate) fn base(&self) -> Duration {
+        self.base.min(self.cap)
+    }
+
+    /// The pause after so many failures in a row.
+    pub(crate) fn pause(&mut self, failures: u32) -> Duration {
+        let doubled = 2_u32.saturating_pow(failures.saturating_sub(1));
+        let most = self.base.saturating_mul(doubled).min(self.cap);
+        most.mul_f64(0.8 + 0.2 * self.random.f64()).min(most)
     }
 }
 

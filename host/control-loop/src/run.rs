@@ -1,27 +1,27 @@
 //! Runs a loop: feeds the queue from the source, gives ids to workers, and drains them at the end.
 
-mod call;
-mod drain;
-mod feed;
-mod meter;
 mod work;
 
 use std::collections::{HashMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::StreamExt;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::{self, JoinError, JoinSet};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{Instrument, Span, error, info, info_span, warn};
 
-use crate::queue::{Backoff, Ended, Fate, Popped, Queue, Reason};
-use crate::{ControlLoop, HandleKind, Handler, Hints, Id, Next, Report, Source, Storage};
-use call::{CallError, GRACE, causes};
-use feed::{Feed, News};
-use meter::Meter;
-use work::{End, Shared, Step, Work};
+use self::work::{CallError, End, GRACE, Shared, Step, Work, caught, causes, expired, until};
+use crate::parts::HintStream;
+use crate::queue::{Backoff, Ended, FAR, Fate, LEAST, Popped, Queue, Reason};
+use crate::recorder::CallOutcome;
+use crate::{
+    ControlLoop, Ctx, HandleKind, Handler, Hints, Id, Next, Options, Recorder, Report, Source,
+    Storage,
+};
 
 /// How many hints may wait for the loop. If there are more, the source's stream waits.
 const INBOX: usize = 128;
@@ -29,6 +29,11 @@ const INBOX: usize = 128;
 /// How long to wait for a cancelled worker: it drops its handler after one grace period, and stops releasing the lock after another. A
 /// worker that takes longer blocks its thread and cannot be stopped.
 const PATIENCE: Duration = GRACE.saturating_mul(3);
+
+/// The first pause before a watch is opened again, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+/// After a watch that lasted this long, the pauses start from the first again.
+const GOOD: Duration = Duration::from_mins(1);
 
 impl<I, So, St, Ha> ControlLoop<I, So, St, Ha>
 where
@@ -83,7 +88,10 @@ where
         let seed = options.seed.unwrap_or_else(|| fastrand::u64(..));
         let mut random = fastrand::Rng::with_seed(seed);
         let backoff = Backoff::new(options.backoff_base, options.backoff_cap, random.fork());
-        let meter = Arc::new(Meter::new(parts.name, parts.recorder));
+        let meter = Arc::new(Meter {
+            name: parts.name,
+            recorder: parts.recorder,
+        });
         let (outbox, inbox) = mpsc::channel(INBOX);
         let feed = Feed {
             source: parts.source,
@@ -258,6 +266,47 @@ where
             recorder.in_flight(name, shows.1);
         });
     }
+
+    /// Lets running handlers finish, then cancels them, then drops them.
+    async fn drain(mut self) -> Report {
+        self.feeds.abort_all();
+        let mut report = Report::default();
+        let drained = Instant::now() + self.shared.options.drain_timeout.min(FAR);
+        self.join_until(drained, &mut report).await;
+        self.shared.halt.cancel();
+        let stuck = Instant::now() + self.patience;
+        self.join_until(stuck, &mut report).await;
+        self.workers.abort_all();
+        let left = self.running.values().map(|popped| popped.id.to_string());
+        report.abandoned.extend(left);
+        // A feed ends when it is polled next, unless it blocks its thread.
+        let stuck = Instant::now() + self.patience;
+        while let Ok(Some(_)) = timeout_at(stuck, self.feeds.join_next()).await {}
+        // In the queue, abandoned ids are still running.
+        report.queued = self.queue.len().saturating_sub(report.abandoned.len());
+        info!(
+            "loop" = self.shared.meter.name,
+            finished = report.finished,
+            abandoned = ?report.abandoned,
+            queued = report.queued,
+            "the loop has stopped"
+        );
+        report
+    }
+
+    /// Waits for workers until the deadline.
+    async fn join_until(&mut self, deadline: Instant, report: &mut Report) {
+        while let Ok(Some(joined)) = timeout_at(deadline, self.workers.join_next_with_id()).await {
+            let Some((popped, work)) = self.joined(joined) else {
+                continue;
+            };
+            if work.end.is_halted() {
+                report.abandoned.push(popped.id.to_string());
+            } else if work.kind.is_some() {
+                report.finished += 1;
+            }
+        }
+    }
 }
 
 impl<I: Id, St, Ha> Drop for Driver<I, St, Ha> {
@@ -270,3 +319,168 @@ impl<I: Id, St, Ha> Drop for Driver<I, St, Ha> {
         });
     }
 }
+
+/// What the source reports.
+enum News<I> {
+    Hint(I),
+    Listed(Vec<I>),
+}
+
+/// The source's watch and its lists.
+struct Feed<I, So> {
+    source: So,
+    outbox: mpsc::Sender<News<I>>,
+    /// A watch was opened, so a list is due. If a list is running, the notification is kept for another one: the running list may have
+    /// started too early.
+    opened: Notify,
+    meter: Arc<Meter>,
+    options: Arc<Options>,
+    stopping: CancellationToken,
+}
+
+impl<I: Id, So: Source<I>> Feed<I, So> {
+    /// Starts the watch and the lists in two endless tasks, so that neither waits for the other.
+    fn start(self, random: fastrand::Rng) -> JoinSet<()> {
+        let feed = Arc::new(self);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(Arc::clone(&feed).watch());
+        tasks.spawn(feed.list(random));
+        tasks
+    }
+
+    async fn watch(self: Arc<Self>) {
+        let (mut pause, longest) = PAUSES;
+        let mut attempt = 1;
+        let mut first = true;
+        loop {
+            let ctx = self.context(info_span!("watch", "loop" = self.meter.name), attempt);
+            let opened = self.open(&ctx).await;
+            // Even if the first watch cannot be opened, the loop lists.
+            if opened.is_ok() || first {
+                self.opened.notify_one();
+            }
+            first = false;
+            let begun = Instant::now();
+            let failure = match opened {
+                Ok(hints) => self.forward(hints).instrument(ctx.span).await,
+                Err(failure) => failure,
+            };
+            if begun.elapsed() >= GOOD {
+                (pause, attempt) = (PAUSES.0, 0);
+            }
+            self.log_failure("watch", &failure, pause);
+            sleep(pause).await;
+            self.meter
+                .record(|recorder, name| recorder.watch_restarted(name));
+            pause = pause.saturating_mul(2).min(longest);
+            attempt = attempt.saturating_add(1);
+        }
+    }
+
+    async fn open(&self, ctx: &Ctx) -> Result<HintStream<I>, CallError> {
+        let limit = self.options.list_timeout;
+        let open = async { until(|| self.source.watch(ctx), expired(limit), &ctx.cancel).await };
+        caught(open).instrument(ctx.span.clone()).await
+    }
+
+    /// Forwards hints until the stream ends or fails, and returns why.
+    async fn forward(&self, mut hints: HintStream<I>) -> CallError {
+        let forwarded = caught(async move {
+            while let Some(hint) = hints.next().await {
+                let news = News::Hint(hint.map_err(CallError::Error)?);
+                if self.outbox.send(news).await.is_err() {
+                    break;
+                }
+            }
+            Ok(())
+        });
+        forwarded.await.err().unwrap_or(CallError::Ended)
+    }
+
+    async fn list(self: Arc<Self>, mut random: fastrand::Rng) {
+        let interval = self.options.resync_interval;
+        let interval = interval.map(|interval| interval.clamp(LEAST, FAR));
+        let cap = interval.unwrap_or(FAR).min(self.options.backoff_cap);
+        let mut backoff = Backoff::new(self.options.backoff_base, cap, random.fork());
+        let mut failures = 0_u32;
+        self.opened.notified().await;
+        loop {
+            let pause = match self.list_once(failures).await {
+                Ok(()) => {
+                    failures = 0;
+                    // Plus or minus a tenth, so that many loops do not list at the same time.
+                    interval.map(|interval| interval.mul_f64(0.9 + 0.2 * random.f64()))
+                }
+                Err(failure) => {
+                    failures = failures.saturating_add(1);
+                    let pause = backoff.pause(failures);
+                    self.log_failure("list", &failure, pause);
+                    Some(pause)
+                }
+            };
+            tokio::select! {
+                () = self.opened.notified() => {}
+                () = sleep(pause.unwrap_or_default()), if pause.is_some() => {}
+            }
+        }
+    }
+
+    async fn list_once(&self, failures: u32) -> Result<(), CallError> {
+        let span = info_span!("list", "loop" = self.meter.name);
+        let ctx = self.context(span, failures.saturating_add(1));
+        let limit = self.options.list_timeout;
+        let begun = Instant::now();
+        let list = async { until(|| self.source.list(&ctx), expired(limit), &ctx.cancel).await };
+        let listed = caught(list).instrument(ctx.span.clone()).await;
+        self.meter.record(|recorder, name| {
+            recorder.list_duration(name, begun.elapsed(), CallOutcome::of(&listed));
+        });
+        // It fails only if the loop has ended, and then this task ends too.
+        let _ = self.outbox.send(News::Listed(listed?)).await;
+        Ok(())
+    }
+
+    fn context(&self, span: Span, attempt: u32) -> Ctx {
+        Ctx {
+            stopping: self.stopping.child_token(),
+            cancel: CancellationToken::new(),
+            attempt,
+            fence: None,
+            span,
+        }
+    }
+
+    fn log_failure(&self, step: &'static str, failure: &CallError, pause: Duration) {
+        if matches!(failure, CallError::Panic(_)) {
+            self.meter.record(|recorder, name| recorder.panicked(name));
+        }
+        warn!(
+            "loop" = self.meter.name,
+            step,
+            error = causes(failure),
+            retry_in = ?pause,
+            "the source failed"
+        );
+    }
+}
+
+/// The recorder, together with the name of the loop.
+struct Meter {
+    name: String,
+    recorder: Arc<dyn Recorder>,
+}
+
+impl Meter {
+    /// Records a measurement. If the recorder panics, the loop continues.
+    fn record(&self, measure: impl FnOnce(&dyn Recorder, &str)) {
+        let recorded = catch_unwind(AssertUnwindSafe(|| {
+            measure(&*self.recorder, &self.name);
+        }));
+        if recorded.is_err() {
+            error!("loop" = self.name, "the recorder of a loop panicked");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

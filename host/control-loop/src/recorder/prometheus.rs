@@ -1,8 +1,8 @@
 //! Metrics for Prometheus.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -16,44 +16,27 @@ const BUCKETS: [f64; 15] = [
     0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0,
 ];
 
-type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
+type Labels<const N: usize> = [(&'static str, Cow<'static, str>); N];
+type Histograms<const N: usize> = Family<Labels<N>, Histogram, fn() -> Histogram>;
 
 /// A [`Recorder`] that counts into a registry, for any number of loops: the label `loop` is their name.
 ///
 /// Cheap to clone; clones count into the same metrics.
 #[derive(Clone, Debug)]
 pub struct LoopMetrics {
-    queued: Family<Loop, Counter>,
-    dequeued: Family<Loop, Counter>,
-    queued_duration: Histograms<Loop>,
-    list_duration: Histograms<Timed>,
-    get_duration: Histograms<Timed>,
-    handle_duration: Histograms<Handled>,
-    depth: Family<Loop, Gauge>,
-    in_flight: Family<Loop, Gauge>,
-    retries: Family<Loop, Counter>,
-    dropped: Family<Loop, Counter>,
-    contended: Family<Loop, Counter>,
-    restarts: Family<Loop, Counter>,
-    panics: Family<Loop, Counter>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Loop {
-    r#loop: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Timed {
-    r#loop: String,
-    success: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Handled {
-    r#loop: String,
-    kind: &'static str,
-    success: &'static str,
+    queued: Family<Labels<1>, Counter>,
+    dequeued: Family<Labels<1>, Counter>,
+    queued_duration: Histograms<1>,
+    list_duration: Histograms<2>,
+    get_duration: Histograms<2>,
+    handle_duration: Histograms<3>,
+    depth: Family<Labels<1>, Gauge>,
+    in_flight: Family<Labels<1>, Gauge>,
+    retries: Family<Labels<1>, Counter>,
+    dropped: Family<Labels<1>, Counter>,
+    contended: Family<Labels<1>, Counter>,
+    restarts: Family<Labels<1>, Counter>,
+    panics: Family<Labels<1>, Counter>,
 }
 
 impl LoopMetrics {
@@ -140,86 +123,75 @@ impl LoopMetrics {
     }
 }
 
-impl Loop {
-    fn named(name: &str) -> Self {
-        Self {
-            r#loop: name.to_owned(),
-        }
-    }
+/// The label that all have.
+fn of(name: &str) -> (&'static str, Cow<'static, str>) {
+    ("loop", Cow::Owned(name.to_owned()))
 }
 
-impl Timed {
-    fn named(name: &str, outcome: CallOutcome) -> Self {
-        Self {
-            r#loop: name.to_owned(),
-            success: outcome.as_str(),
-        }
-    }
+fn success(outcome: CallOutcome) -> (&'static str, Cow<'static, str>) {
+    ("success", Cow::Borrowed(outcome.as_str()))
 }
 
 impl Recorder for LoopMetrics {
     fn queue_queued(&self, name: &str, ids: u64) {
-        self.queued.get_or_create(&Loop::named(name)).inc_by(ids);
+        self.queued.get_or_create(&[of(name)]).inc_by(ids);
     }
 
     fn queue_dequeued(&self, name: &str) {
-        self.dequeued.get_or_create(&Loop::named(name)).inc();
+        self.dequeued.get_or_create(&[of(name)]).inc();
     }
 
     fn queued_duration(&self, name: &str, took: Duration) {
-        let histogram = self.queued_duration.get_or_create(&Loop::named(name));
+        let histogram = self.queued_duration.get_or_create(&[of(name)]);
         histogram.observe(took.as_secs_f64());
     }
 
     fn list_duration(&self, name: &str, took: Duration, outcome: CallOutcome) {
-        let labels = Timed::named(name, outcome);
+        let labels = [of(name), success(outcome)];
         let histogram = self.list_duration.get_or_create(&labels);
         histogram.observe(took.as_secs_f64());
     }
 
     fn get_duration(&self, name: &str, took: Duration, outcome: CallOutcome) {
-        let labels = Timed::named(name, outcome);
+        let labels = [of(name), success(outcome)];
         let histogram = self.get_duration.get_or_create(&labels);
         histogram.observe(took.as_secs_f64());
     }
 
     fn handle_duration(&self, name: &str, took: Duration, kind: HandleKind, outcome: CallOutcome) {
-        let labels = Handled {
-            r#loop: name.to_owned(),
-            kind: kind.as_str(),
-            success: outcome.as_str(),
-        };
+        let kind = ("kind", Cow::Borrowed(kind.as_str()));
+        let labels = [of(name), kind, success(outcome)];
         let histogram = self.handle_duration.get_or_create(&labels);
         histogram.observe(took.as_secs_f64());
     }
 
     fn queue_depth(&self, name: &str, ids: usize) {
-        let gauge = self.depth.get_or_create(&Loop::named(name));
+        let gauge = self.depth.get_or_create(&[of(name)]);
         gauge.set(i64::try_from(ids).unwrap_or(i64::MAX));
     }
 
     fn in_flight(&self, name: &str, ids: usize) {
-        let gauge = self.in_flight.get_or_create(&Loop::named(name));
+        let gauge = self.in_flight.get_or_create(&[of(name)]);
         gauge.set(i64::try_from(ids).unwrap_or(i64::MAX));
     }
 
     fn retried(&self, name: &str) {
-        self.retries.get_or_create(&Loop::named(name)).inc();
+        self.retries.get_or_create(&[of(name)]).inc();
     }
 
     fn dropped(&self, name: &str) {
-        self.dropped.get_or_create(&Loop::named(name)).inc();
+        self.dropped.get_or_create(&[of(name)]).inc();
     }
 
     fn lock_contended(&self, name: &str) {
-        self.contended.get_or_create(&Loop::named(name)).inc();
+        self.contended.get_or_create(&[of(name)]).inc();
     }
 
     fn watch_restarted(&self, name: &str) {
-        self.restarts.get_or_create(&Loop::named(name)).inc();
+        self.restarts.get_or_create(&[of(name)]).inc();
     }
 
     fn panicked(&self, name: &str) {
-        self.panics.get_or_create(&Loop::named(name)).inc();
+        self.panics.get_or_create(&[of(name)]).inc();
     }
 }
