@@ -3,12 +3,15 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::core::v1::{
+    Affinity, ContainerPort, EnvVar, HostAlias, LocalObjectReference, PodDNSConfig,
+    PodSecurityContext, ResourceRequirements, SecurityContext, Toleration, Volume, VolumeMount,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::pod_settings::{PodSettings, VersionConfig};
 use crate::schema;
 
 /// A BrowserConfig whose API group is known at run time.
@@ -119,3 +122,198 @@ pub struct BrowserConfigStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }
+
+// What a BrowserConfig can set for a pod, for all browsers or for one version.
+
+/// One version of a browser: its image, and what differs from the template.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct VersionConfig {
+    /// Name the browser container's image.
+    #[schemars(length(min = 1))]
+    pub image: String,
+
+    /// The same settings as in the template.
+    #[serde(flatten)]
+    pub settings: PodSettings,
+}
+
+/// Settings of a pod and its browser container. Each is optional.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct PodSettings {
+    /// Label the pod. Merged by key; the labels that name the Browser cannot be changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<BTreeMap<String, String>>,
+
+    /// Annotate the pod. Merged by key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<BTreeMap<String, String>>,
+
+    /// Set environment variables of the browser container. Merged by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::core)]
+    pub env: Option<Vec<EnvVar>>,
+
+    /// Request and limit the browser container's resources, such as cpu in cores and memory in bytes. Defaults to none.
+    /// A version's replace the template's as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::core)]
+    pub resources: Option<ResourceRequirements>,
+
+    /// Choose when to pull the browser's image: Always, IfNotPresent or Never. Defaults to Always for the tag latest, else to
+    /// IfNotPresent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_pull_policy: Option<ImagePullPolicy>,
+
+    /// Add volumes to the pod. Merged by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::core)]
+    pub volumes: Option<Vec<Volume>>,
+
+    /// Mount volumes into the browser container. Merged by mount path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::core)]
+    pub volume_mounts: Option<Vec<VolumeMount>>,
+
+    /// Choose nodes by label. Merged by key. Defaults to any node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_selector: Option<BTreeMap<String, String>>,
+
+    /// Choose nodes by affinity to nodes and pods. A version's replaces the template's as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::core)]
+    pub affinity: Option<Affinity>,
+
+    /// Tolerate taints of nodes. A version's are added to the template's; equal entries count once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::core)]
+    pub tolerations: Option<Vec<Toleration>>,
+
+    /// Add entries to the pod's /etc/hosts. Merged by IP address: host names of both are kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::core)]
+    pub host_aliases: Option<Vec<HostAlias>>,
+
+    /// Run containers before the browser starts, or beside it if their restart policy is Always. Merged by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub init_containers: Option<Vec<SidecarContainer>>,
+
+    /// Run containers beside the browser. Merged by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sidecars: Option<Vec<SidecarContainer>>,
+
+    /// Run the browser container privileged. Defaults to false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub privileged: Option<bool>,
+
+    /// Name secrets to pull images with. Merged by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::core)]
+    pub image_pull_secrets: Option<Vec<LocalObjectReference>>,
+
+    /// Configure the pod's name resolution, on top of the cluster's DNS. A version's replaces the template's as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::core)]
+    pub dns_config: Option<PodDNSConfig>,
+
+    /// Secure the pod: users, groups and profiles of all its containers. A version's replaces the template's as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::core)]
+    pub security_context: Option<PodSecurityContext>,
+
+    /// Start the browser container in this directory. Defaults to the image's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub working_dir: Option<String>,
+
+    /// Replace the entry point of the browser's image. Defaults to the image's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<Vec<String>>,
+
+    /// Replace the arguments of the browser's image. Defaults to the image's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub args: Option<Vec<String>>,
+}
+
+/// A container that runs before the browser or beside it.
+///
+/// An entry of a version is merged over the template's entry of the same name, field by field.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct SidecarContainer {
+    /// Name the container. The name must be unique in the pod, and browser is reserved.
+    #[schemars(length(min = 1, max = schema::NAME_MAX))]
+    pub name: String,
+
+    /// Name the container's image.
+    #[schemars(length(min = 1))]
+    pub image: String,
+
+    /// Replace the image's entry point. Defaults to the image's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<Vec<String>>,
+
+    /// Replace the image's arguments. Defaults to the image's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub args: Option<Vec<String>>,
+
+    /// Start the container in this directory. Defaults to the image's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub working_dir: Option<String>,
+
+    /// Expose ports. Merged by container port and protocol.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::core)]
+    pub ports: Option<Vec<ContainerPort>>,
+
+    /// Set environment variables. Merged by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::core)]
+    pub env: Option<Vec<EnvVar>>,
+
+    /// Mount volumes of the pod. Merged by mount path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::core)]
+    pub volume_mounts: Option<Vec<VolumeMount>>,
+
+    /// Choose when to pull the image: Always, IfNotPresent or Never. Defaults to Always for the tag latest, else to IfNotPresent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_pull_policy: Option<ImagePullPolicy>,
+
+    /// Request and limit the container's resources, such as cpu in cores and memory in bytes. Defaults to none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::core)]
+    pub resources: Option<ResourceRequirements>,
+
+    /// Secure the container: user, capabilities and privileges.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::core)]
+    pub security_context: Option<SecurityContext>,
+
+    /// Set Always to keep an init container running beside the browser. Defaults to running it once. Not valid for sidecars.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart_policy: Option<ContainerRestartPolicy>,
+}
+
+// A CRD describes a field of an enum by the enum's own documentation, so that is written for `kubectl explain`.
+/// Choose when to pull the image: Always, IfNotPresent or Never. Defaults to Always for the tag latest, else to IfNotPresent.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImagePullPolicy {
+    /// Each time a container starts.
+    Always,
+    /// When the node does not have it yet.
+    IfNotPresent,
+    /// Never; the node must have it.
+    Never,
+}
+
+written!(ImagePullPolicy: Always, IfNotPresent, Never);
+
+/// Set Always to keep an init container running beside the browser. Defaults to running it once. Not valid for sidecars.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContainerRestartPolicy {
+    /// Starts before the browser and is restarted as long as the pod lives.
+    Always,
+}
+
+written!(ContainerRestartPolicy: Always);

@@ -44,6 +44,24 @@
 //! ```
 #![deny(missing_docs)]
 
+/// Gives an enum its list of variants, and their texts: the names of the variants unless there are others.
+macro_rules! written {
+    ($type:ident: $($variant:ident),+) => { written!($type: $($variant = stringify!($variant)),+); };
+    ($type:ident: $($variant:ident = $text:expr),+) => {
+        impl $type {
+            /// All of them.
+            pub const ALL: [Self; [$($text),+].len()] = [$(Self::$variant),+];
+
+            /// Returns the text that objects have.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text,)+
+                }
+            }
+        }
+    };
+}
+
 mod browser;
 mod browser_config;
 mod cleaner;
@@ -52,18 +70,17 @@ pub mod duration;
 mod group;
 mod infrastructure;
 pub mod names;
-mod pod_settings;
 mod portal_expose;
 mod schema;
-mod tunnel_class;
 
 pub use browser::{
     Browser, BrowserObject, BrowserSpec, BrowserStatus, ContainerState, ContainerStatus,
     ExposedPort, Mutations, Phase, PluginMutation,
 };
 pub use browser_config::{
-    BrowserConfig, BrowserConfigObject, BrowserConfigSpec, BrowserConfigStatus, SessionOptions,
-    Versions,
+    BrowserConfig, BrowserConfigObject, BrowserConfigSpec, BrowserConfigStatus,
+    ContainerRestartPolicy, ImagePullPolicy, PodSettings, SessionOptions, SidecarContainer,
+    VersionConfig, Versions,
 };
 pub use cleaner::{
     Cleaner, CleanerDeletion, CleanerDelivery, CleanerHelm, CleanerObject, CleanerRetry,
@@ -73,25 +90,19 @@ pub use cleaner::{
     TargetSnapshot, is_variable_name,
 };
 pub use crds::{cleaner_crd, crd, crds, infrastructure_crd, portal_expose_crd, tunnel_class_crd};
-pub use group::{SelenosisApi, SelenosisKind, UnknownSelenosisApi};
+pub use group::{InfrastructureKind, SelenosisApi, SelenosisKind, UnknownSelenosisApi};
 pub use infrastructure::{
     ApplicationCredential, Cloud, CloudKind, CloudObject, CloudRef, CloudSpec, CloudState,
     CloudStatus, Cluster, ClusterObject, ClusterOperation, ClusterSpec, ClusterState,
     ClusterStatus, ClusterTimeouts, DeletionPolicy, DriftPolicy, GenericCloud, IdentityVersion,
-    ImAccount, ImSpec, InfrastructureKind, InfrastructureProvider, InfrastructureProviderObject,
+    ImAccount, ImSpec, InfrastructureProvider, InfrastructureProviderObject,
     InfrastructureProviderSpec, InfrastructureProviderStatus, Machines, OpenStackAuth,
     OpenStackCloud, OpenStackPassword, OperationKind, ProviderKind, ProviderRef, SecretRef,
-};
-pub use pod_settings::{
-    ContainerRestartPolicy, ImagePullPolicy, PodSettings, SidecarContainer, VersionConfig,
 };
 pub use portal_expose::{
     AppliedTunnel, IdentityPolicy, PortalApp, PortalExpose, PortalExposeObject, PortalExposeSpec,
     PortalExposeStatus, PortalPhase, PortalRelays, PortalService, RelayConnection, RelayState,
-    RelayStates, RelayTarget, TunnelPods,
+    RelayStates, RelayTarget, TunnelClass, TunnelClassObject, TunnelClassSpec, TunnelClassStatus,
+    TunnelClient, TunnelPods, TunnelRollout, TunnelSize, asks_to_be_default,
 };
 pub use schema::{DNS_SUBDOMAIN, ENTRIES_MAX, IM_URL, NAME_MAX, UUID};
-pub use tunnel_class::{
-    TunnelClass, TunnelClassObject, TunnelClassSpec, TunnelClassStatus, TunnelClient,
-    TunnelRollout, TunnelSize, asks_to_be_default,
-};

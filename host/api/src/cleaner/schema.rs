@@ -3,7 +3,7 @@
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::json;
 
-use super::variable::RESERVED_NAMES;
+use super::RESERVED_NAMES;
 
 /// How many labels or requirements a selector may have, and how many values a requirement.
 const SELECTOR_MAX: usize = 64;
