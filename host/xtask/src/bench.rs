@@ -1,13 +1,46 @@
 //! `cargo xtask bench`: the benchmarks, and the ratios that the design promises.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
+use clap::Args;
 use serde_json::{Value, json};
 
-use crate::{plugins, progress, release, run};
+use crate::{plugins, release, run};
+
+/// The options of `cargo xtask bench`.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Also write the figures to this file, as one JSON object.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Measure the operator on a real control plane instead of the chain alone.
+    /// All options after this one go to that benchmark: --browsers N, --controller-pid PID, ...; its --help lists all.
+    #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "OPTION")]
+    cluster: Option<Vec<String>>,
+    /// Measure the admission webhook: reviews per second, latency, processor time.
+    /// All options after this one go to that benchmark: --url URL, --review FILE, ...; its --help lists all.
+    #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "OPTION", conflicts_with = "cluster")]
+    webhook: Option<Vec<String>>,
+    /// Measure the portal controller: requests to the API server and to relays for each PortalExpose, and memory.
+    /// All options after this one go to that benchmark: --exposes N, --relays N, ...; its --help lists all.
+    #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "OPTION", conflicts_with_all = ["cluster", "webhook"])]
+    portal: Option<Vec<String>>,
+    /// Measure the infrastructure controller: requests to the API server and to the Infrastructure Manager for each Cluster, and
+    /// memory. All options after this one go to that benchmark: --clusters N, --rest N, ...; its --help lists all.
+    #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "OPTION", conflicts_with_all = ["cluster", "webhook", "portal"])]
+    infrastructure: Option<Vec<String>>,
+    /// Measure the controller of Cleaners: how late each deletes when 1,000 are due at one instant, and what 10,000 cost at rest.
+    /// All options after this one go to that benchmark: --due N, --resting N, ...; its --help lists all.
+    #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "OPTION", conflicts_with_all = ["cluster", "webhook", "portal", "infrastructure"])]
+    cleaner: Option<Vec<String>>,
+    /// Measure what the admission webhook costs a cluster: pods that are created through the API server, without it and with it.
+    /// All options after this one go to that benchmark: --pods N, --concurrency N, ...; its --help lists all.
+    #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "OPTION", conflicts_with_all = ["cluster", "webhook", "portal", "infrastructure", "cleaner"])]
+    admission: Option<Vec<String>>,
+}
 
 /// One line of the table: a measured value and its goal.
 struct Figure {
@@ -35,20 +68,35 @@ impl Figure {
     }
 }
 
-/// Runs all benchmarks one after another, so that both sides of a ratio meet the same machine under the same load.
-pub(crate) fn run(json: Option<&Path>) -> Result<()> {
+/// Runs the benchmark that is asked for: of the chain alone, or of the whole operator.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    type Bench = fn(Option<&Path>, &[String]) -> Result<()>;
+    let benches: [(&Option<Vec<String>>, Bench); 6] = [
+        (&arguments.cluster, cluster),
+        (&arguments.webhook, webhook),
+        (&arguments.portal, portal),
+        (&arguments.infrastructure, infrastructure),
+        (&arguments.cleaner, cleaner),
+        (&arguments.admission, admission),
+    ];
+    let json = arguments.json.as_deref();
+    let mut benches = benches.into_iter();
+    match benches.find_map(|(options, bench)| Some((options.as_ref()?, bench))) {
+        Some((options, bench)) => bench(json, options),
+        None => chain(json),
+    }
+}
+
+/// Runs all benchmarks of the chain one after another, so that both sides of a ratio meet the same machine under the same load.
+fn chain(json: Option<&Path>) -> Result<()> {
     let bundle = plugins::run_unlimited()?;
-    progress::step(
+    run::step(
         "benchmarks",
         "compiling; the first time takes minutes",
         || run::succeed(bench(&bundle, &["chain", "render", "reload"]).arg("--no-run")),
     )?;
     run::succeed(&mut bench(&bundle, &["chain", "render"]))?;
-    let criterion = run::workspace()?
-        .target_directory
-        .join("criterion")
-        .into_std_path_buf();
-    let mut figures = figures(&criterion, &bundle)?;
+    let mut figures = figures(&run::target("criterion")?, &bundle)?;
     figures.extend(reloads(&bundle)?);
     print(&figures);
     if let Some(path) = json {
@@ -219,4 +267,72 @@ fn print(figures: &[Figure]) {
             figure.what, figure.key, figure.reached
         );
     }
+}
+
+/// Measures the operator on a real control plane.
+fn cluster(json: Option<&Path>, options: &[String]) -> Result<()> {
+    measure(&release::local("cluster-bench")?, json, options)
+}
+
+/// Measures the admission webhook. The client is optimized too: it takes its share of the same processors.
+fn webhook(json: Option<&Path>, options: &[String]) -> Result<()> {
+    measure(&release::optimized("webhook-bench")?, json, options)
+}
+
+/// Measures what the admission webhook costs a cluster.
+fn admission(json: Option<&Path>, options: &[String]) -> Result<()> {
+    measure(&release::local("admission-bench")?, json, options)
+}
+
+/// Measures the portal controller, with relays on this machine.
+fn portal(json: Option<&Path>, options: &[String]) -> Result<()> {
+    release::local("podloom-doubles")?;
+    measure(&release::local("portal-bench")?, json, options)
+}
+
+/// Measures the infrastructure controller, which needs no plugins, with an IM server on this machine.
+fn infrastructure(json: Option<&Path>, options: &[String]) -> Result<()> {
+    let python = podloom_im::python()?;
+    release::local("podloom-doubles")?;
+    let mut bench = Command::new(release::local("infrastructure-bench")?);
+    bench.env("PODLOOM_IM_PYTHON", python);
+    start(&mut bench, &release::shipped()?, json, options)
+}
+
+/// Measures the controller of Cleaners, which needs no plugins.
+fn cleaner(json: Option<&Path>, options: &[String]) -> Result<()> {
+    let mut bench = Command::new(release::local("cleaner-bench")?);
+    start(&mut bench, &release::shipped()?, json, options)
+}
+
+/// Builds the operator as it is shipped and runs a benchmark that needs plugins too.
+fn measure(bench: &Path, json: Option<&Path>, options: &[String]) -> Result<()> {
+    let bundle = plugins::run()?;
+    let operator = release::shipped()?;
+    let mut bench = Command::new(bench);
+    bench
+        .arg("--podloom")
+        .arg(&operator)
+        .arg("--plugins")
+        .arg(&bundle)
+        .env("PODLOOM_BUNDLE", &bundle);
+    start(&mut bench, &operator, json, options)
+}
+
+/// Runs a benchmark, which has options of its own.
+fn start(
+    bench: &mut Command,
+    operator: &Path,
+    json: Option<&Path>,
+    options: &[String],
+) -> Result<()> {
+    bench
+        .args(options)
+        // For the harness of the black-box tests, which some of the benchmarks use.
+        .env("PODLOOM_BLACKBOX_BINARY", operator)
+        .current_dir(run::root());
+    if let Some(path) = json {
+        bench.arg("--json").arg(path);
+    }
+    run::succeed(bench)
 }

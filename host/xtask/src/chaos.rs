@@ -5,12 +5,12 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::{progress, release, run};
+use crate::{release, run};
 
 /// Injects faults for some minutes, into the operator of this binary.
 pub(crate) fn run(binary: &Path, bundle: &Path, minutes: u64, seed: Option<u64>) -> Result<()> {
     // Building the black-box tests builds these binaries with the same features: in a test run nothing is compiled again.
-    progress::step("soak", "compiling", || {
+    run::step("soak", "compiling", || {
         let tests = ["test", "--quiet", "--workspace", "--test", "blackbox"];
         run::succeed(run::cargo(tests).arg("--no-run"))
     })?;

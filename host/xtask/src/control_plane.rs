@@ -1,4 +1,4 @@
-//! `cargo xtask control-plane`: the control plane of the tests, for manual use.
+//! `cargo xtask control-plane`: the control plane of the tests, for manual use; and their IM server.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -68,4 +68,14 @@ fn start(nodes: u16) -> Result<()> {
             return Err(error.into());
         }
     }
+}
+
+/// `cargo xtask im`: installs the IM server of the tests, if it is not installed yet.
+#[expect(
+    clippy::print_stdout,
+    reason = "the interpreter is the command's output, for scripts"
+)]
+pub(crate) fn im() -> Result<()> {
+    println!("{}", podloom_im::python()?.display());
+    Ok(())
 }

@@ -1,37 +1,30 @@
 //! `cargo xtask demo`: the operator at work on a real control plane.
 
 mod browsers;
-mod build;
 mod cleaner;
 mod diff;
-mod http;
 mod infrastructure;
 mod node;
 mod operator;
 mod portal;
-mod reload;
-mod scene;
 mod screen;
-mod volume;
 mod webhook;
 
+use std::io::Write;
 use std::path::PathBuf;
-use std::process::Command;
-use std::thread;
+use std::process::{Command, Stdio};
+use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use podloom_control_plane::{ControlPlane, Options};
+use podloom_control_plane::{ControlPlane, Options, Programs};
 
 use self::browsers::Session;
-use self::build::{Built, Plane};
-use self::operator::Operator;
-use self::scene::Play;
+use self::operator::{Operator, Volume};
 use self::screen::Steps;
-use self::volume::Volume;
-use crate::run;
+use crate::{plugins, release, run};
 
 /// The examples to apply: the sessions, their configurations and Secrets, and their namespace, whose labels plugins read.
 /// The other files are workloads for `podloom render` and the admission webhook.
@@ -49,7 +42,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The options of the demo.
 #[derive(Args)]
-#[command(after_help = scene::table())]
+#[command(after_help = table())]
 pub(crate) struct Arguments {
     /// Keep everything running at the end, until Ctrl-C.
     #[arg(long)]
@@ -62,7 +55,7 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["kubeconfig", "only"])]
     node: bool,
     /// Show only this scene, with what it needs; repeat the option for several scenes, or separate them by commas.
-    #[arg(long, value_name = "SCENE", value_delimiter = ',', value_parser = PossibleValuesParser::new(scene::NAMES))]
+    #[arg(long, value_name = "SCENE", value_delimiter = ',', value_parser = PossibleValuesParser::new(NAMES))]
     only: Vec<String>,
 }
 
@@ -83,13 +76,132 @@ struct Live {
     reloaded: Option<Duration>,
 }
 
+/// Everything that is built and found.
+struct Built {
+    bundle: PathBuf,
+    binary: PathBuf,
+    examples: PathBuf,
+}
+
+/// One scene.
+struct Scene {
+    /// For `--only`.
+    name: &'static str,
+    title: &'static str,
+    what: &'static str,
+    /// Installs what it needs besides the builds, before anything else: what cannot be installed here is known at once.
+    prepare: fn() -> Result<()>,
+    play: Play,
+}
+
+/// What a scene needs, and what it shows.
+#[derive(Clone, Copy)]
+enum Play {
+    /// Needs only the builds.
+    Offline(fn(&Built) -> Result<()>),
+    /// Needs the sessions of the examples too, on a cluster.
+    Live(fn(&Built, &mut Live) -> Result<()>),
+}
+
+impl Play {
+    fn is_live(self) -> bool {
+        matches!(self, Self::Live(_))
+    }
+}
+
+/// In the order in which they are shown; the last one deletes the sessions.
+const SCENES: [Scene; 10] = [
+    Scene {
+        name: "explain",
+        title: "What each plugin did to each pod",
+        what: "what each plugin does to each pod of the examples, offline: no cluster",
+        prepare: nothing,
+        play: Play::Offline(explain),
+    },
+    Scene {
+        name: "sessions",
+        title: "Sessions as kubectl shows them",
+        what: "sessions start, and kubectl shows them",
+        prepare: nothing,
+        play: Play::Live(|_, live| {
+            let list = ["get", "browsers", "--namespace", NAMESPACE];
+            run::succeed(live.cluster.kubectl().args(list))
+        }),
+    },
+    Scene {
+        name: "reload",
+        title: "A plugin changes while they run",
+        what: "a plugin changes and then breaks while sessions run",
+        prepare: nothing,
+        play: Play::Live(|_, live| {
+            live.reloaded = Some(browsers::reload(
+                &live.cluster,
+                &live.operator,
+                &live.volume,
+            )?);
+            Ok(())
+        }),
+    },
+    Scene {
+        name: "mistake",
+        title: "What a mistake looks like",
+        what: "a session that no BrowserConfig serves, and what its user sees",
+        prepare: nothing,
+        play: Play::Live(|_, live| browsers::fail_one(&live.cluster)),
+    },
+    Scene {
+        name: "webhook",
+        title: "Pods of anybody, through the admission webhook",
+        what: "pods of kubectl pass the chain through the admission webhook",
+        prepare: nothing,
+        play: Play::Live(webhook::show),
+    },
+    Scene {
+        name: "portal",
+        title: "A Service, exposed through relays",
+        what: "a tunnel exposes a Service, rolls for a new plugin, and loses a relay",
+        prepare: nothing,
+        play: Play::Live(portal::show),
+    },
+    Scene {
+        name: "infrastructure",
+        title: "A cluster from an Infrastructure Manager",
+        what: "a Cluster is created, grows, is broken and repaired, and deleted",
+        prepare: || Ok(podloom_im::python().map(drop)?),
+        play: Play::Live(infrastructure::show),
+    },
+    Scene {
+        name: "cleaner",
+        title: "A preview that goes when nobody needs it any more",
+        what: "a Cleaner waits for conditions, deletes a preview, and sends a CloudEvent",
+        prepare: nothing,
+        play: Play::Live(cleaner::show),
+    },
+    Scene {
+        name: "diff",
+        title: "A chain is changed, and nobody has to guess",
+        what: "what a changed chain does before it serves, who wrote a line, and what was missed",
+        prepare: nothing,
+        play: Play::Live(diff::show),
+    },
+    Scene {
+        name: "end",
+        title: "Sessions end",
+        what: "sessions are deleted, and their pods with them",
+        prepare: nothing,
+        play: Play::Live(|built, live| {
+            browsers::delete_all(&live.cluster, &built.examples, PATIENCE)
+        }),
+    },
+];
+
 /// Builds everything, starts what the scenes need, and shows them: sessions that come and go.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if arguments.node {
         return node::show(arguments.keep);
     }
     let start_of_builds = Instant::now();
-    let scenes = scene::chosen(&arguments.only);
+    let scenes = chosen(&arguments.only);
     let is_live = arguments.keep || scenes.iter().any(|scene| scene.play.is_live());
     let mut steps = Steps::default();
     steps.next("Build everything");
@@ -99,10 +211,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             format!("the scene {name} cannot be shown; choose others with --only")
         })?;
     }
-    let built = build::run(match (is_live, &arguments.kubeconfig) {
-        (true, None) => Plane::Own,
-        _ => Plane::NotNeeded,
-    })?;
+    // Looks for Go now: without it, nobody should wait for the Rust builds first.
+    let missing = match (is_live, &arguments.kubeconfig) {
+        (true, None) => Programs::missing()?,
+        _ => Vec::new(),
+    };
+    let built = build(!missing.is_empty())?;
     let end_of_builds = Instant::now();
     let mut live = match is_live {
         true => Some(start(arguments, &built, &mut steps)?),
@@ -142,11 +256,9 @@ fn start(arguments: &Arguments, built: &Built, steps: &mut Steps) -> Result<Live
     let cluster = cluster(arguments)?;
 
     steps.next("Install the CRDs and start the operator");
-    let crds = run::root().join("crds");
-    succeed(cluster.kubectl().arg("apply").arg("-k").arg(crds))?;
-    let target = run::workspace()?.target_directory.into_std_path_buf();
-    let volume = Volume::mount(&built.bundle, target.join("demo/plugins"))?;
-    let operator = Operator::start(&built.binary, volume.path(), &cluster.kubeconfig)?;
+    cluster.install("crds")?;
+    let volume = Volume::mount(&built.bundle, run::target("demo/plugins")?)?;
+    let operator = Operator::start(built, volume.path(), &cluster, ("operator.log", &[]))?;
     screen::line(&format!(
         "operator: ready at http://{}, log in {}",
         operator.address,
@@ -159,7 +271,7 @@ fn start(arguments: &Arguments, built: &Built, steps: &mut Steps) -> Result<Live
     for file in EXAMPLES {
         apply.arg("-f").arg(built.examples.join(file));
     }
-    succeed(&mut apply)?;
+    run::succeed(&mut apply)?;
     let sessions = browsers::until_running(|| cluster.kubectl(), PATIENCE)
         .inspect_err(|_| operator.print_log())?;
     Ok(Live {
@@ -207,11 +319,54 @@ impl Cluster {
         }
     }
 
+    /// kubectl for a namespace.
+    fn kubectl_in(&self, namespace: &str) -> Command {
+        let mut kubectl = self.kubectl();
+        kubectl.args(["--namespace", namespace]);
+        kubectl
+    }
+
+    /// Applies a Kustomization of the repository.
+    fn install(&self, directory: &str) -> Result<()> {
+        let directory = run::root().join(directory);
+        run::succeed(self.kubectl().arg("apply").arg("-k").arg(directory))
+    }
+
+    /// Deletes a namespace, and does not wait for it.
+    fn delete_namespace(&self, name: &str) -> Result<()> {
+        let delete = ["delete", "namespace", name, "--wait=false"];
+        run::succeed(self.kubectl().args(delete))
+    }
+
+    /// Applies a manifest.
+    fn apply(&self, manifest: &str) -> Result<()> {
+        self.pipe("apply", manifest)
+    }
+
+    /// Deletes what a manifest names, and waits until it is gone.
+    fn delete(&self, manifest: &str) -> Result<()> {
+        self.pipe("delete", manifest)
+    }
+
+    fn pipe(&self, verb: &str, manifest: &str) -> Result<()> {
+        let mut kubectl = self.kubectl();
+        kubectl.args([verb, "-f", "-"]).stdin(Stdio::piped());
+        let mut child = kubectl.spawn()?;
+        if let Some(stdin) = &mut child.stdin {
+            stdin.write_all(manifest.as_bytes())?;
+        }
+        drop(child.stdin.take());
+        let status = child.wait()?;
+        if !status.success() {
+            bail!("{} failed ({status})", run::display(&kubectl));
+        }
+        Ok(())
+    }
+
     /// `kubectl get` for the pods of all sessions; the caller adds flags.
     fn get_pods(&self) -> Command {
-        let mut kubectl = self.kubectl();
-        kubectl.args(["get", "pods", "--namespace", NAMESPACE]);
-        kubectl.args(["--selector", "selenosis.io/browser"]);
+        let mut kubectl = self.kubectl_in(NAMESPACE);
+        kubectl.args(["get", "pods", "--selector", "selenosis.io/browser"]);
         kubectl
     }
 }
@@ -275,9 +430,95 @@ fn keep(built: &Built, live: &Live) -> Result<()> {
     }
 }
 
-/// Runs kubectl and shows what it prints.
-fn succeed(kubectl: &mut Command) -> Result<()> {
-    run::succeed(kubectl)
+/// Builds the plugins and the operator with Rust, and beside them the programs of the control plane with Go if they are missing.
+fn build(are_programs_missing: bool) -> Result<Built> {
+    if are_programs_missing {
+        screen::line("The first time, all of this takes many minutes; later it takes seconds.");
+    }
+    let (built, ()) = thread::scope(|scope| {
+        let programs = are_programs_missing.then(|| scope.spawn(find_programs));
+        let rust = rust();
+        if rust.is_err()
+            && programs
+                .as_ref()
+                .is_some_and(|thread| !thread.is_finished())
+        {
+            screen::line(
+                "The control plane is still being built, for your next try. Ctrl-C stops that.",
+            );
+        }
+        both(rust, programs.map_or(Ok(()), end))
+    })?;
+    Ok(built)
+}
+
+fn rust() -> Result<Built> {
+    Ok(Built {
+        bundle: plugins::run()?,
+        binary: release::local("podloom")?,
+        examples: run::root().join("deploy/examples"),
+    })
+}
+
+/// Finds them in what `ControlPlane::start` will look through, so only what was built for it counts.
+fn find_programs() -> Result<()> {
+    Programs::find().map(drop).map_err(|error| {
+        let error = anyhow!(error);
+        eprintln!("control plane: FAILED: {error:#}");
+        error
+    })
+}
+
+fn end(thread: ScopedJoinHandle<'_, Result<()>>) -> Result<()> {
+    let panicked = |_| Err(anyhow!("the build of the control plane panicked"));
+    thread.join().unwrap_or_else(panicked)
+}
+
+/// The results of two builds, or the errors of both.
+fn both<A, B>(left: Result<A>, right: Result<B>) -> Result<(A, B)> {
+    match (left, right) {
+        (Ok(left), Ok(right)) => Ok((left, right)),
+        (Err(left), Err(right)) => Err(anyhow!("{left:#}\nerror: {right:#}")),
+        (Err(error), Ok(_)) | (Ok(_), Err(error)) => Err(error),
+    }
+}
+
+/// Their names.
+const NAMES: [&str; SCENES.len()] = {
+    let mut names = [""; SCENES.len()];
+    let mut number = 0;
+    while number < names.len() {
+        names[number] = SCENES[number].name;
+        number += 1;
+    }
+    names
+};
+
+/// For `--help`.
+fn table() -> String {
+    let rows = SCENES.map(|scene| format!("  {:14} {}", scene.name, scene.what));
+    format!("Scenes:\n{}", rows.join("\n"))
+}
+
+/// The scenes of these names, in their own order; all scenes if there are no names.
+fn chosen(names: &[String]) -> Vec<Scene> {
+    let is_chosen = |scene: &Scene| names.is_empty() || names.iter().any(|name| name == scene.name);
+    SCENES.into_iter().filter(is_chosen).collect()
+}
+
+fn nothing() -> Result<()> {
+    Ok(())
+}
+
+/// The same chain offline: it writes the same as in the operator's pods.
+fn explain(built: &Built) -> Result<()> {
+    let mut render = Command::new(&built.binary);
+    render.args(["render", "--explain", "--plugins"]);
+    render.arg(&built.bundle);
+    for file in EXAMPLES {
+        render.arg("-f").arg(built.examples.join(file));
+    }
+    run::succeed(render.stdout(Stdio::null()))
 }
 
 #[cfg(test)]

@@ -3,17 +3,13 @@
 mod bench;
 mod black_box;
 mod chaos;
-mod cluster;
 mod codegen;
 mod control_plane;
 mod demo;
 mod deny;
-mod dist;
-mod im;
 mod image;
 mod packages;
 mod plugins;
-mod progress;
 mod release;
 mod run;
 mod soak;
@@ -51,35 +47,7 @@ enum Command {
     /// Show the operator at work on a real control plane, which this command starts.
     Demo(demo::Arguments),
     /// Run the benchmarks and print their figures beside the goals.
-    Bench {
-        /// Also write the figures to this file, as one JSON object.
-        #[arg(long, value_name = "FILE")]
-        json: Option<PathBuf>,
-        /// Measure the operator on a real control plane instead of the chain alone.
-        /// All options after this one go to that benchmark: --browsers N, --controller-pid PID, ...; its --help lists all.
-        #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "OPTION")]
-        cluster: Option<Vec<String>>,
-        /// Measure the admission webhook: reviews per second, latency, processor time.
-        /// All options after this one go to that benchmark: --url URL, --review FILE, ...; its --help lists all.
-        #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "OPTION", conflicts_with = "cluster")]
-        webhook: Option<Vec<String>>,
-        /// Measure the portal controller: requests to the API server and to relays for each PortalExpose, and memory.
-        /// All options after this one go to that benchmark: --exposes N, --relays N, ...; its --help lists all.
-        #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "OPTION", conflicts_with_all = ["cluster", "webhook"])]
-        portal: Option<Vec<String>>,
-        /// Measure the infrastructure controller: requests to the API server and to the Infrastructure Manager for each Cluster, and
-        /// memory. All options after this one go to that benchmark: --clusters N, --rest N, ...; its --help lists all.
-        #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "OPTION", conflicts_with_all = ["cluster", "webhook", "portal"])]
-        infrastructure: Option<Vec<String>>,
-        /// Measure the controller of Cleaners: how late each deletes when 1,000 are due at one instant, and what 10,000 cost at rest.
-        /// All options after this one go to that benchmark: --due N, --resting N, ...; its --help lists all.
-        #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "OPTION", conflicts_with_all = ["cluster", "webhook", "portal", "infrastructure"])]
-        cleaner: Option<Vec<String>>,
-        /// Measure what the admission webhook costs a cluster: pods that are created through the API server, without it and with it.
-        /// All options after this one go to that benchmark: --pods N, --concurrency N, ...; its --help lists all.
-        #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "OPTION", conflicts_with_all = ["cluster", "webhook", "portal", "infrastructure", "cleaner"])]
-        admission: Option<Vec<String>>,
-    },
+    Bench(bench::Arguments),
     /// Run the random tests with many more cases than `test` does. With --minutes, inject random faults around a running
     /// operator instead.
     Soak(soak::Arguments),
@@ -111,42 +79,12 @@ fn main() -> ExitCode {
         Command::Plugins { examples: false } => plugins::run().map(drop),
         Command::Plugins { examples: true } => plugins::examples().map(drop),
         Command::Demo(arguments) => demo::run(&arguments),
-        Command::Bench {
-            json,
-            cluster: Some(options),
-            ..
-        } => cluster::run(json.as_deref(), &options),
-        Command::Bench {
-            json,
-            webhook: Some(options),
-            ..
-        } => cluster::webhook(json.as_deref(), &options),
-        Command::Bench {
-            json,
-            portal: Some(options),
-            ..
-        } => cluster::portal(json.as_deref(), &options),
-        Command::Bench {
-            json,
-            infrastructure: Some(options),
-            ..
-        } => cluster::infrastructure(json.as_deref(), &options),
-        Command::Bench {
-            json,
-            cleaner: Some(options),
-            ..
-        } => cluster::cleaner(json.as_deref(), &options),
-        Command::Bench {
-            json,
-            admission: Some(options),
-            ..
-        } => cluster::admission(json.as_deref(), &options),
-        Command::Bench { json, .. } => bench::run(json.as_deref()),
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Soak(arguments) => soak::run(&arguments),
         Command::Codegen => codegen::run(),
         Command::ControlPlane { action } => control_plane::run(&action),
-        Command::Im => im::run(),
-        Command::Dist { out } => dist::run(out.as_deref()),
+        Command::Im => control_plane::im(),
+        Command::Dist { out } => image::dist(out.as_deref()),
         Command::Image(arguments) => image::run(&arguments),
         Command::Deny(arguments) => deny::run(&arguments),
     };

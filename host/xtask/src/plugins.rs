@@ -1,9 +1,6 @@
 //! `cargo xtask plugins`: builds the standard plugins into a bundle that a chain loads, and each example of the SDK into one of
 //! its own.
 
-mod imports;
-mod target;
-
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -13,11 +10,15 @@ use anyhow::{Context, Result, bail};
 use cargo_metadata::{Metadata, TargetKind};
 use flate2::read::GzDecoder;
 use sha2::{Digest, Sha256};
+use wasmparser::{Parser, Payload};
 
-use crate::{progress, run};
+use crate::run;
 
 /// The target that plugins are compiled for.
 const TARGET: &str = "wasm32-unknown-unknown";
+
+/// The contract; a chain that imports anything else does not load.
+const CONTRACT: &str = "podloom:mutator/";
 
 /// The largest plugin as shipped, in bytes, so that twelve fit one ConfigMap.
 pub(crate) const MAX_BYTES: u32 = 81_920;
@@ -40,10 +41,9 @@ struct Built {
 
 impl Built {
     fn max_bytes(&self) -> usize {
-        let most = if self.name == "script" {
-            MAX_BYTES_OF_SCRIPT
-        } else {
-            MAX_BYTES
+        let most = match self.name.as_str() {
+            "script" => MAX_BYTES_OF_SCRIPT,
+            _ => MAX_BYTES,
         };
         most as usize
     }
@@ -74,12 +74,8 @@ pub(crate) fn run_unlimited() -> Result<PathBuf> {
 }
 
 fn bundle() -> Result<(PathBuf, Vec<Built>)> {
-    let workspace = run::workspace()?;
-    let built = make(&workspace, STANDARD)?;
-    let bundle = workspace
-        .target_directory
-        .join("plugins")
-        .into_std_path_buf();
+    let built = make(STANDARD)?;
+    let bundle = run::target("plugins")?;
     write(&bundle, &built, &run::root().join("plugins/chain.yaml"))?;
     print_sizes(&bundle, &built);
     Ok((bundle, built))
@@ -89,12 +85,8 @@ fn bundle() -> Result<(PathBuf, Vec<Built>)> {
 ///
 /// Returns that directory.
 pub(crate) fn examples() -> Result<PathBuf> {
-    let workspace = run::workspace()?;
-    let built = make(&workspace, EXAMPLES)?;
-    let bundles = workspace
-        .target_directory
-        .join("plugin-examples")
-        .into_std_path_buf();
+    let built = make(EXAMPLES)?;
+    let bundles = run::target("plugin-examples")?;
     for plugin in built {
         let bundle = bundles.join(&plugin.name);
         let manifest = Path::new(EXAMPLES)
@@ -108,10 +100,11 @@ pub(crate) fn examples() -> Result<PathBuf> {
 }
 
 /// Compiles, checks and packs the plugins of one directory.
-fn make(workspace: &Metadata, home: &str) -> Result<Vec<Built>> {
-    target::ensure()?;
-    let plugins = find(workspace, home)?;
-    progress::step(
+fn make(home: &str) -> Result<Vec<Built>> {
+    ensure_target()?;
+    let workspace = run::workspace()?;
+    let plugins = find(&workspace, home)?;
+    run::step(
         home,
         "compiling to WebAssembly and packing; the first time takes about a minute",
         || {
@@ -167,7 +160,7 @@ fn build(plugins: &[Plugin]) -> Result<()> {
 
 /// Lints the code that exists only in Wasm: the lints of the workspace see plugins as compiled for their native tests.
 pub(crate) fn lint() -> Result<()> {
-    target::ensure()?;
+    ensure_target()?;
     let workspace = run::workspace()?;
     let mut plugins = find(&workspace, STANDARD)?;
     plugins.extend(find(&workspace, EXAMPLES)?);
@@ -198,7 +191,7 @@ fn pack(plugin: &Plugin, target: &Path) -> Result<Built> {
         .join("plugin")
         .join(format!("{}.wasm", plugin.library));
     let module = fs::read(&path).with_context(|| path.display().to_string())?;
-    imports::check(&plugin.name, &module)?;
+    check_imports(&plugin.name, &module)?;
     let crates = podloom_sbom::collect(run::root(), Some(&plugin.package), TARGET)?;
     let module = podloom_sbom::with_section(module, &podloom_sbom::encode(&crates)?);
     Ok(Built {
@@ -282,4 +275,66 @@ fn print_sizes(bundle: &Path, built: &[Built]) {
         );
     }
     eprintln!("bundle: {}", bundle.display());
+}
+
+/// Fails on imports that the host does not serve, and names them.
+fn check_imports(plugin: &str, module: &[u8]) -> Result<()> {
+    let mut foreign = Vec::new();
+    for payload in Parser::new(0).parse_all(module) {
+        let Payload::ImportSection(imports) =
+            payload.with_context(|| format!("{plugin} is not Wasm"))?
+        else {
+            continue;
+        };
+        for import in imports.into_imports() {
+            let import = import?;
+            // Resources of the contract come with a prefix: `[export]podloom:mutator/plugin@0.1.0`.
+            let module = import.module.trim_start_matches("[export]");
+            if !module.starts_with(CONTRACT) {
+                foreign.push(format!("{}.{}", import.module, import.name));
+            }
+        }
+    }
+    if foreign.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "{plugin} imports functions that the host does not serve: {}; one of its dependencies needs an operating system (clock, files, randomness)",
+        foreign.join(", ")
+    )
+}
+
+/// Uses the installed target, else installs it.
+fn ensure_target() -> Result<()> {
+    if installed()? {
+        return Ok(());
+    }
+    eprintln!("installing Rust's target {TARGET}");
+    let mut rustup = Command::new("rustup");
+    rustup
+        .args(["target", "add", TARGET])
+        .current_dir(run::root());
+    if run::succeed(&mut rustup).is_ok() && installed()? {
+        return Ok(());
+    }
+    bail!(
+        "Rust's target {TARGET} is missing, and `rustup target add {TARGET}` did not install it.\n\
+         Where rustup cannot download, install Debian's rustc-web, cargo-web and rust-web-src, and build the plugins with them:\n  \
+         RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 /usr/bin/cargo build --profile plugin --target {TARGET} -Zbuild-std=std,panic_abort\n\
+         with the linker set to the rustup toolchain's rust-lld"
+    )
+}
+
+fn installed() -> Result<bool> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let sysroot = run::output(
+        Command::new(rustc)
+            .args(["--print", "sysroot"])
+            .current_dir(run::root()),
+    )?;
+    Ok(Path::new(sysroot.trim())
+        .join("lib/rustlib")
+        .join(TARGET)
+        .join("lib")
+        .is_dir())
 }

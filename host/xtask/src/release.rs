@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::{progress, run};
+use crate::run;
 
 /// The profile of what is shipped and measured, in Cargo.toml.
 pub(crate) const DIST: &str = "dist";
@@ -17,7 +17,7 @@ pub(crate) const DIST: &str = "dist";
 pub(crate) fn local(binary: &str) -> Result<PathBuf> {
     // With the features that all crates need together, so that one binary shares its dependencies with the next.
     let arguments = ["build", "--quiet", "--workspace", "--bin"];
-    progress::step(binary, "compiling; the first time takes minutes", || {
+    run::step(binary, "compiling; the first time takes minutes", || {
         run::succeed(run::cargo(arguments).arg(binary))
     })?;
     built("debug", binary)
@@ -28,7 +28,7 @@ pub(crate) fn local(binary: &str) -> Result<PathBuf> {
 pub(crate) fn tested() -> Result<PathBuf> {
     // Building a test program of a crate builds the crate's binaries with the same features.
     let arguments = ["test", "--quiet", "--workspace", "--test", "cli"];
-    progress::step("podloom", "compiling; the first time takes minutes", || {
+    run::step("podloom", "compiling; the first time takes minutes", || {
         run::succeed(run::cargo(arguments).arg("--no-run"))
     })?;
     built("debug", "podloom")
@@ -37,7 +37,7 @@ pub(crate) fn tested() -> Result<PathBuf> {
 /// Builds a binary of the workspace with optimizations, and returns where it is.
 pub(crate) fn optimized(binary: &str) -> Result<PathBuf> {
     let arguments = ["build", "--quiet", "--workspace", "--release", "--bin"];
-    progress::step(binary, "compiling with optimizations takes minutes", || {
+    run::step(binary, "compiling with optimizations takes minutes", || {
         run::succeed(run::cargo(arguments).arg(binary))
     })?;
     built("release", binary)
@@ -53,7 +53,7 @@ pub(crate) fn shipped() -> Result<PathBuf> {
         // These would replace the flags of .cargo/config.toml, and the binary would not be static.
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS");
-    progress::step(
+    run::step(
         "podloom as it is shipped",
         "compiling with link-time optimization; the first time takes many minutes",
         || run::succeed(&mut cargo),
@@ -66,9 +66,7 @@ pub(crate) fn shipped() -> Result<PathBuf> {
 
 /// Where cargo leaves a binary.
 pub(crate) fn built(profile: &str, binary: &str) -> Result<PathBuf> {
-    let target = run::workspace()?.target_directory;
-    let directory = target.join(host_triple()?).join(profile);
-    Ok(directory.join(binary).into_std_path_buf())
+    run::target(&format!("{}/{profile}/{binary}", host_triple()?))
 }
 
 /// Whether what is built runs on Linux, as what is shipped has to.

@@ -1,11 +1,17 @@
-//! Runs programs, and finds the repository and its target directory.
+//! Runs programs and long steps, and finds the repository and its target directory.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use cargo_metadata::{Metadata, MetadataCommand};
+
+/// How often a long step shows that it is still running.
+const SIGN_OF_LIFE: Duration = Duration::from_mins(1);
 
 /// The root of the repository.
 pub(crate) fn root() -> &'static Path {
@@ -21,6 +27,11 @@ pub(crate) fn workspace() -> Result<Metadata> {
         .no_deps()
         .exec()
         .context("cargo metadata")
+}
+
+/// A file or directory of cargo's target directory.
+pub(crate) fn target(name: &str) -> Result<PathBuf> {
+    Ok(workspace()?.target_directory.join(name).into_std_path_buf())
 }
 
 /// A command for the cargo that started us, run in the root of the repository.
@@ -67,4 +78,34 @@ pub(crate) fn display(command: &Command) -> String {
         .map(|word| word.to_string_lossy())
         .collect::<Vec<_>>()
         .join(" ")
+}
+
+/// Runs a long step under a name of a word or two, and shows on standard error that it is still running; `what` says what it does and how long that takes.
+pub(crate) fn step<T, E>(
+    name: &str,
+    what: &str,
+    work: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
+    eprintln!("{name}: {what}");
+    let start = Instant::now();
+    let (running, ended) = mpsc::channel::<()>();
+    let result = thread::scope(|scope| {
+        scope.spawn(move || {
+            while ended.recv_timeout(SIGN_OF_LIFE) == Err(RecvTimeoutError::Timeout) {
+                eprintln!(
+                    "{name}: still running, {} s so far",
+                    start.elapsed().as_secs()
+                );
+            }
+        });
+        let result = work();
+        drop(running);
+        result
+    });
+    let outcome = match &result {
+        Ok(_) => "done",
+        Err(_) => "FAILED",
+    };
+    eprintln!("{name}: {outcome} after {} s", start.elapsed().as_secs());
+    result
 }

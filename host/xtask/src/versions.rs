@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use podloom_control_plane::{Programs, RELEASES, Release};
 
 use crate::black_box::{self, Operator, Part};
-use crate::{plugins, progress};
+use crate::{plugins, run};
 
 /// Runs all parts of the black-box tests on each release, and names at the end what failed.
 pub(crate) fn run() -> Result<()> {
@@ -36,7 +36,7 @@ pub(crate) fn run() -> Result<()> {
 /// Builds the control plane of a release first: a build would take longer than a test may.
 fn programs(release: Release) -> Result<()> {
     let what = format!("the control plane of Kubernetes {}", release.minor);
-    progress::step(&what, "building it takes minutes the first time", || {
+    run::step(&what, "building it takes minutes the first time", || {
         Programs::build(release)
             .map(drop)
             .context("it was not built")

@@ -140,8 +140,8 @@ fn the_image_has_the_version_that_is_built() {
 #[test]
 fn the_directory_of_plugins_is_the_same_everywhere() {
     let directory = "/usr/share/podloom/plugins";
-    let dist = read("host/xtask/src/dist.rs");
-    assert!(dist.contains(directory.trim_start_matches('/')));
+    let image = read("host/xtask/src/image.rs");
+    assert!(image.contains(directory.trim_start_matches('/')));
     for (file, wanted) in [
         (DEPLOYMENT, format!("args: [run, --plugins, {directory}]\n")),
         (

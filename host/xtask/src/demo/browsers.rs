@@ -1,15 +1,15 @@
 //! Sessions as they come and go.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use super::operator::{Operator, Volume};
 use super::{Cluster, NAMESPACE, screen};
 use crate::run;
 
@@ -22,6 +22,19 @@ const UNSERVED: &str = r#"{
     "kind": "Browser",
     "metadata": { "name": "unserved", "namespace": "shop-tests" },
     "spec": { "browserName": "chrome", "browserVersion": "1.0" }
+}"#;
+
+/// How long a changed bundle may take to serve.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The label that only pods made by the new chain have.
+const LABEL: &str = "shown-by";
+
+/// A session that is started after the swap.
+const NEXT: &str = r#"{
+    "apiVersion": "selenosis.io/v1",
+    "kind": "Browser",
+    "metadata": { "name": "after-swap", "namespace": "shop-tests" },
+    "spec": { "browserName": "chrome", "browserVersion": "139.0" }
 }"#;
 
 /// A session that ran.
@@ -51,7 +64,7 @@ pub(crate) fn until_running(
             }
             let address = text(browser, "/status/podIP");
             screen::step(
-                start.elapsed().as_millis(),
+                start.elapsed(),
                 &format!(
                     "{name:<12} {phase:<10} {address} {}",
                     text(browser, "/status/message")
@@ -80,77 +93,55 @@ pub(crate) fn until_running(
 
 /// Creates a Browser that no BrowserConfig serves, and shows its end: the operator reports why, and deletes it.
 pub(crate) fn fail_one(cluster: &Cluster) -> Result<()> {
-    apply(cluster, UNSERVED)?;
+    cluster.apply(UNSERVED)?;
     let start = Instant::now();
     let mut shown = String::new();
     while start.elapsed() < Duration::from_secs(20) {
-        let output = run::output(cluster.kubectl().args([
+        let get = [
             "get",
             "browser",
             "unserved",
-            "--namespace",
-            NAMESPACE,
             "--ignore-not-found",
-            "--output",
-            "json",
-        ]))?;
+            "--output=json",
+        ];
+        let output = run::output(cluster.kubectl_in(NAMESPACE).args(get))?;
         if output.trim().is_empty() {
             break;
         }
         let browser: Value = serde_json::from_str(&output)?;
-        let condition = browser
-            .pointer("/status/conditions/0/message")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
+        let condition = text(&browser, "/status/conditions/0/message");
         if !condition.is_empty() && condition != shown {
             screen::step(
-                start.elapsed().as_millis(),
+                start.elapsed(),
                 &format!("{}: {condition}", text(&browser, "/status/phase")),
             );
-            condition.clone_into(&mut shown);
+            shown = condition;
         }
         thread::sleep(LOOK);
     }
     screen::line("the failed session was taken away; its Events stay:");
-    run::succeed(cluster.kubectl().args([
-        "events",
-        "--namespace",
-        NAMESPACE,
-        "--for",
-        "browser/unserved",
-    ]))
+    let events = ["events", "--for", "browser/unserved"];
+    run::succeed(cluster.kubectl_in(NAMESPACE).args(events))
 }
 
 /// Deletes all sessions and waits until they and their pods are gone.
 pub(crate) fn delete_all(cluster: &Cluster, examples: &Path, patience: Duration) -> Result<()> {
     let start = Instant::now();
     let wait = format!("--timeout={}s", patience.as_secs());
-    run::succeed(cluster.kubectl().args([
-        "delete",
-        "--filename",
-        &examples.join("browsers.yaml").to_string_lossy(),
-        &wait,
-    ]))?;
+    let file = examples.join("browsers.yaml");
+    let mut delete = cluster.kubectl();
+    run::succeed(delete.args(["delete", &wait, "--filename"]).arg(file))?;
     let pods = run::output(cluster.get_pods().args(["--output", "name"]))?;
     if !pods.trim().is_empty() {
         bail!("pods are left over: {pods}");
     }
-    screen::step(
-        start.elapsed().as_millis(),
-        "all sessions and their pods are gone",
-    );
+    screen::step(start.elapsed(), "all sessions and their pods are gone");
     Ok(())
 }
 
 fn list(mut kubectl: Command) -> Result<Vec<Value>> {
-    let output = run::output(kubectl.args([
-        "get",
-        "browsers",
-        "--namespace",
-        NAMESPACE,
-        "--output",
-        "json",
-    ]))?;
+    let get = ["get", "browsers", "--namespace", NAMESPACE, "--output=json"];
+    let output = run::output(kubectl.args(get))?;
     let list: Value = serde_json::from_str(&output)?;
     let items = list.get("items").and_then(Value::as_array);
     items.cloned().context("kubectl printed no list")
@@ -182,26 +173,80 @@ fn text(object: &Value, pointer: &str) -> String {
         .to_owned()
 }
 
-/// Applies a manifest.
-pub(crate) fn apply(cluster: &Cluster, manifest: &str) -> Result<()> {
-    feed(cluster.kubectl().args(["apply", "-f", "-"]), manifest)
+/// Swaps the bundle and shows that the next pod is another one, and that those that run are as they were.
+pub(crate) fn reload(cluster: &Cluster, operator: &Operator, volume: &Volume) -> Result<Duration> {
+    let (chain, running) = (chain(operator)?, pods(cluster)?);
+    let swapped = Instant::now();
+    volume.add_label()?;
+    let new = until(operator, |plugins| {
+        let now = plugins.get("chain")?.as_str()?;
+        (now != chain).then(|| now.to_owned())
+    })?;
+    let took = swapped.elapsed();
+    screen::step(
+        took,
+        &format!("chain {new:.12} serves in place of {chain:.12}"),
+    );
+    cluster.apply(NEXT)?;
+    until_running(|| cluster.kubectl(), PATIENCE)?;
+    run::succeed(cluster.get_pods().args(["--label-columns", LABEL]))?;
+    let now = pods(cluster)?;
+    if !running.iter().all(|pod| now.contains(pod)) {
+        bail!("running pods were changed: {running:?} became {now:?}");
+    }
+    screen::line(
+        "the pod that was made after the swap has the label; those that run were not touched.",
+    );
+
+    cluster.delete(NEXT)?;
+
+    volume.truncate_plugin()?;
+    let message = until(operator, |plugins| {
+        let message = plugins.pointer("/lastError/message")?.as_str()?;
+        Some(message.to_owned())
+    })?;
+    screen::line("then half of a plugin's file goes missing, and the last good chain goes on:");
+    screen::line(&message);
+    volume.add_label()?;
+    until(operator, |plugins| {
+        plugins.get("lastError")?.is_null().then_some(())
+    })?;
+    Ok(took)
 }
 
-/// Deletes what a manifest names, and waits until it is gone.
-pub(crate) fn delete(cluster: &Cluster, manifest: &str) -> Result<()> {
-    feed(cluster.kubectl().args(["delete", "-f", "-"]), manifest)
+fn chain(operator: &Operator) -> Result<String> {
+    let plugins = operator.plugins()?;
+    let chain = plugins.get("chain").and_then(Value::as_str);
+    Ok(chain.context("no chain serves")?.to_owned())
 }
 
-/// Runs a program with something to read.
-fn feed(command: &mut Command, input: &str) -> Result<()> {
-    let mut child = command.stdin(Stdio::piped()).spawn()?;
-    if let Some(stdin) = &mut child.stdin {
-        stdin.write_all(input.as_bytes())?;
+fn until<T>(operator: &Operator, seen: impl Fn(&Value) -> Option<T>) -> Result<T> {
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
+        operator.check_alive()?;
+        if let Some(found) = seen(&operator.plugins()?) {
+            return Ok(found);
+        }
+        thread::sleep(Duration::from_millis(5));
     }
-    drop(child.stdin.take());
-    let status = child.wait()?;
-    if !status.success() {
-        bail!("{} failed ({status})", run::display(command));
-    }
-    Ok(())
+    operator.print_log();
+    bail!(
+        "the changed plugins do not serve after {} s",
+        PATIENCE.as_secs()
+    )
+}
+
+/// Each session's pod: name, UID and what is in it.
+fn pods(cluster: &Cluster) -> Result<Vec<(String, String, Value)>> {
+    let output = run::output(cluster.get_pods().args(["--output", "json"]))?;
+    let list: Value = serde_json::from_str(&output)?;
+    let items = list.get("items").and_then(Value::as_array);
+    let pod = |pod: &Value| {
+        (
+            text(pod, "/metadata/name"),
+            text(pod, "/metadata/uid"),
+            pod.get("spec").cloned().unwrap_or_default(),
+        )
+    };
+    Ok(items.into_iter().flatten().map(pod).collect())
 }

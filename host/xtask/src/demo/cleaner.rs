@@ -2,18 +2,17 @@
 //!
 //! The kinds are those of Knative; on a control plane of the demo they are stubs.
 
-mod sink;
-
-use std::process::Command;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use jiff::Timestamp;
 
-use self::sink::{Event, Sink};
-use super::operator::Operator;
-use super::volume::Volume;
-use super::{Built, Cluster, Live, browsers, screen};
+use super::operator::{Operator, Volume};
+use super::{Built, Cluster, Live, screen};
 use crate::run;
 
 /// The namespace of the scene.
@@ -30,11 +29,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Lets a Cleaner wait for its time, for a request to end, and for time to pass.
 pub(super) fn show(built: &Built, live: &mut Live) -> Result<()> {
     let cluster = &live.cluster;
-    let target = run::workspace()?.target_directory.into_std_path_buf();
-    let volume = Volume::mount(&built.bundle, target.join("demo/cleaner/plugins"))?;
+    let volume = Volume::mount(&built.bundle, run::target("demo/cleaner/plugins")?)?;
     let sink = Sink::start()?;
-    let crds = run::root().join("crds/cleaner");
-    run::succeed(cluster.kubectl().arg("apply").arg("-k").arg(crds))?;
+    cluster.install("crds/cleaner")?;
     if cluster.plane.is_some() {
         let stubs = run::root().join("tests/blackbox/fixtures/cleaner/knative.yaml");
         run::succeed(cluster.kubectl().arg("apply").arg("-f").arg(stubs))?;
@@ -48,19 +45,14 @@ pub(super) fn show(built: &Built, live: &mut Live) -> Result<()> {
     let kinds = ["cleaners.cleaner.vtex.dev", "revisions.serving.knative.dev"];
     run::succeed(cluster.kubectl().args(established).args(kinds))?;
     let more = ["--controllers", "cleaner", "--cleaner-allow-loopback-sinks"];
-    let operator = Operator::start_with(
-        &built.binary,
-        volume.path(),
-        &cluster.kubeconfig,
-        ("cleaner.log", &more),
-    )?;
+    let operator = Operator::start(built, volume.path(), cluster, ("cleaner.log", &more))?;
 
     let begun = Instant::now();
-    browsers::apply(cluster, &objects("True", Timestamp::now()))?;
-    browsers::apply(cluster, &cleaner(&sink))?;
+    cluster.apply(&objects("True", Timestamp::now()))?;
+    cluster.apply(&cleaner(&sink))?;
     operator.until(|| Ok(reason(cluster)? == "WaitingForConditions"))?;
     screen::step(
-        begun.elapsed().as_millis(),
+        begun.elapsed(),
         "it is old enough, but a revision of the preview still serves requests",
     );
     list(cluster)?;
@@ -68,24 +60,23 @@ pub(super) fn show(built: &Built, live: &mut Live) -> Result<()> {
     let begun = Instant::now();
     let since = Timestamp::now() - IDLE + LEFT;
     let before = next(cluster)?;
-    browsers::apply(cluster, &objects("False", since))?;
+    cluster.apply(&objects("False", since))?;
     operator.until(|| Ok(next(cluster)? != before))?;
     screen::step(
-        begun.elapsed().as_millis(),
+        begun.elapsed(),
         "no request any more: the time at which that is long enough is known to the second",
     );
     list(cluster)?;
 
     operator.until(|| Ok(names(cluster)?.is_empty()))?;
     screen::step(
-        begun.elapsed().as_millis(),
+        begun.elapsed(),
         "the service is deleted, and the Cleaner with it",
     );
     let event = sink.next(PATIENCE)?;
-    screen::step(begun.elapsed().as_millis(), "the CloudEvent has arrived:");
+    screen::step(begun.elapsed(), "the CloudEvent has arrived:");
     tell(&event);
-    let delete = ["delete", "namespace", NAMESPACE, "--wait=false"];
-    run::succeed(cluster.kubectl().args(delete))
+    cluster.delete_namespace(NAMESPACE)
 }
 
 fn tell(event: &Event) {
@@ -97,7 +88,7 @@ fn tell(event: &Event) {
 
 fn list(cluster: &Cluster) -> Result<()> {
     screen::line("$ kubectl get cleaners");
-    run::succeed(kubectl(cluster).args(["get", "cleaners"]))
+    run::succeed(cluster.kubectl_in(NAMESPACE).args(["get", "cleaners"]))
 }
 
 /// The reason of the condition Ready.
@@ -115,19 +106,21 @@ fn next(cluster: &Cluster) -> Result<String> {
 
 fn read(cluster: &Cluster, path: &str) -> Result<String> {
     let path = format!("--output=jsonpath={path}");
-    run::output(kubectl(cluster).args(["get", "cleaner", NAME, &path]))
+    run::output(
+        cluster
+            .kubectl_in(NAMESPACE)
+            .args(["get", "cleaner", NAME, &path]),
+    )
 }
 
 /// What is left of the Cleaner and of what it deletes.
 fn names(cluster: &Cluster) -> Result<String> {
     let kinds = "cleaners.cleaner.vtex.dev,services.serving.knative.dev";
-    run::output(kubectl(cluster).args(["get", kinds, "--output=name"]))
-}
-
-fn kubectl(cluster: &Cluster) -> Command {
-    let mut kubectl = cluster.kubectl();
-    kubectl.args(["--namespace", NAMESPACE]);
-    kubectl
+    run::output(
+        cluster
+            .kubectl_in(NAMESPACE)
+            .args(["get", kinds, "--output=name"]),
+    )
 }
 
 /// The preview: a service, and its revision, which has been active or not since this time.
@@ -191,4 +184,77 @@ spec:
 ",
         sink.address
     )
+}
+
+/// How long a client may take to send an event.
+const READ: Duration = Duration::from_secs(10);
+/// How many bytes the body of an event may have.
+const BODY: u64 = 1 << 20;
+
+/// Takes events until the demo ends.
+struct Sink {
+    address: SocketAddr,
+    events: Receiver<Event>,
+}
+
+/// An event that arrived.
+struct Event {
+    /// Its headers whose names begin with `ce-`, as `name: value`.
+    headers: Vec<String>,
+    /// Its body.
+    body: String,
+}
+
+impl Sink {
+    /// Starts it on a free port.
+    fn start() -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").context("no port is free")?;
+        let address = listener.local_addr()?;
+        let (arrived, events) = mpsc::channel();
+        thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                // A client that sends nothing sensible gets no answer.
+                if let Ok(event) = take(&client)
+                    && arrived.send(event).is_err()
+                {
+                    return;
+                }
+            }
+        });
+        Ok(Self { address, events })
+    }
+
+    /// Waits for the next event.
+    fn next(&self, patience: Duration) -> Result<Event> {
+        self.events
+            .recv_timeout(patience)
+            .context("no CloudEvent has arrived")
+    }
+}
+
+fn take(client: &TcpStream) -> Result<Event> {
+    client.set_read_timeout(Some(READ))?;
+    let mut reader = BufReader::new(client);
+    let mut headers = Vec::new();
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        let line = line.trim_end();
+        if line.is_empty() {
+            break;
+        }
+        let lower = line.to_ascii_lowercase();
+        if let Some(value) = lower.strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap_or(0);
+        }
+        if lower.starts_with("ce-") {
+            headers.push(line.to_owned());
+        }
+    }
+    let mut body = String::new();
+    reader.take(BODY.min(length)).read_to_string(&mut body)?;
+    let mut client = client;
+    client.write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")?;
+    Ok(Event { headers, body })
 }

@@ -18,11 +18,10 @@ const TOO_MUCH: &str = "  - /metadata/labels/team\n  - /metadata/annotations # j
 
 /// Previews, tightens and explains a chain on the sessions of the examples.
 pub(super) fn show(built: &Built, live: &mut Live) -> Result<()> {
-    let target = run::workspace()?.target_directory.into_std_path_buf();
     let demo = Demo {
         binary: &built.binary,
         kubeconfig: &live.cluster.kubeconfig,
-        directory: target.join("demo/change"),
+        directory: run::target("demo/change")?,
     };
     let new = demo.edited(&built.bundle)?;
     let corpus = demo.directory.join("corpus");

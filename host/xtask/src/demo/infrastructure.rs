@@ -1,18 +1,20 @@
 //! A Cluster from a real Infrastructure Manager, whose Dummy cloud creates no machines: it comes, grows, breaks, is repaired and goes.
 
-mod im;
-mod rows;
-
-use std::process::Command;
-use std::time::Instant;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use anyhow::{Context, Result, bail};
+use podloom_im::{BootMode, LOGS, Launch};
 use serde_json::{Value, json};
 
-use self::im::Im;
-use self::rows::{Rows, State};
-use super::operator::Operator;
-use super::{Built, Cluster, Live, browsers, screen};
+use super::operator::{Operator, free_address, send};
+use super::{Built, Cluster, Live, screen};
 use crate::run;
 
 /// The namespace of the scene.
@@ -45,13 +47,14 @@ struct Site<'a> {
 /// Installs IM, lets the operator make a Cluster there, and breaks its machines.
 pub(super) fn show(built: &Built, live: &mut Live) -> Result<()> {
     let cluster = &live.cluster;
-    let target = run::workspace()?.target_directory.into_std_path_buf();
     let begun = Instant::now();
-    let im = Im::start(&target.join("demo/infrastructure"))?;
-    step(begun, "the Infrastructure Manager runs on this machine");
-    let crds = run::root().join("crds/infrastructure");
-    run::succeed(cluster.kubectl().arg("apply").arg("-k").arg(crds))?;
-    browsers::apply(cluster, &namespace())?;
+    let im = Im::start(&run::target("demo/infrastructure")?)?;
+    screen::step(
+        begun.elapsed(),
+        "the Infrastructure Manager runs on this machine",
+    );
+    cluster.install("crds/infrastructure")?;
+    cluster.apply(&namespace())?;
     let more = [
         "--controllers",
         "infrastructure",
@@ -67,16 +70,16 @@ pub(super) fn show(built: &Built, live: &mut Live) -> Result<()> {
         "--im-settle",
         "2s",
     ];
-    let operator = Operator::start_with(
-        &built.binary,
+    let operator = Operator::start(
+        built,
         live.volume.path(),
-        &cluster.kubeconfig,
+        cluster,
         ("infrastructure.log", &more),
     )?;
-    browsers::apply(cluster, &account(&im))?;
+    cluster.apply(&account(&im))?;
     let (kind, _) = CLUSTER.split_once('/').unwrap_or_default();
     screen::line(&format!("$ kubectl get {kind} --watch"));
-    let mut watch = kubectl(cluster);
+    let mut watch = cluster.kubectl_in(NAMESPACE);
     watch.args(["get", kind]);
     let rows = Rows::watch(watch)?;
     let site = Site {
@@ -96,21 +99,21 @@ impl Site<'_> {
     /// Creates the Cluster, first without a cloud. Returns the id of its infrastructure.
     fn create(&self) -> Result<String> {
         let kubeconfig = kubeconfig(self.cluster)?;
-        browsers::apply(self.cluster, &manifest(&kubeconfig))?;
+        self.cluster.apply(&manifest(&kubeconfig))?;
         self.pass(&[&["PENDING"]])?;
         screen::line("it has no cloud yet, so nothing is created; now it gets one:");
-        let cloud = json!({ "kind": "Cloud", "name": im::CLOUD });
+        let cloud = json!({ "kind": "Cloud", "name": CLOUD });
         let begun = Instant::now();
         self.patch(&json!({ "cloudRef": cloud }))?;
         self.pass(&[&["CREATING"], &["CONNECTING"], &["ONLINE"]])?;
         let [machines, _] = MACHINES;
         let id = self.only_one(machines)?;
-        step(
-            begun,
+        screen::step(
+            begun.elapsed(),
             "its machines are configured, and its API server answers",
         );
         screen::line(&format!("$ kubectl get {SECRET}"));
-        run::succeed(kubectl(self.cluster).args(["get", SECRET]))?;
+        run::succeed(self.cluster.kubectl_in(NAMESPACE).args(["get", SECRET]))?;
         Ok(id)
     }
 
@@ -126,8 +129,8 @@ impl Site<'_> {
         if self.only_one(machines)? != id {
             bail!("the pool grew, but it is another infrastructure");
         }
-        step(
-            begun,
+        screen::step(
+            begun.elapsed(),
             "the pool has grown, and is the same infrastructure as before",
         );
         Ok(())
@@ -143,7 +146,7 @@ impl Site<'_> {
         if self.only_one(machines)? != id {
             bail!("the machines were stopped, but it is another infrastructure");
         }
-        step(begun, "they were started again");
+        screen::step(begun.elapsed(), "they were started again");
         Ok(())
     }
 
@@ -161,18 +164,22 @@ impl Site<'_> {
             }
             false => format!("the machines were created again: {id} is now {now}"),
         };
-        step(begun, &what);
+        screen::step(begun.elapsed(), &what);
         Ok(())
     }
 
     /// Deletes the Cluster, and then what it needed.
     fn delete(&self) -> Result<()> {
         let begun = Instant::now();
-        run::succeed(kubectl(self.cluster).args(["delete", CLUSTER, "--wait=false"]))?;
+        run::succeed(
+            self.cluster
+                .kubectl_in(NAMESPACE)
+                .args(["delete", CLUSTER, "--wait=false"]),
+        )?;
         self.pass(&[&["DELETING"]])?;
         for gone in [CLUSTER, SECRET] {
             let wait = ["wait", "--for=delete", gone, "--timeout=60s"];
-            run::succeed(kubectl(self.cluster).args(wait))
+            run::succeed(self.cluster.kubectl_in(NAMESPACE).args(wait))
                 .inspect_err(|_| self.operator.print_log())?;
         }
         let left = self.im.list()?;
@@ -182,18 +189,17 @@ impl Site<'_> {
                 left.join(" and ")
             );
         }
-        step(
-            begun,
+        screen::step(
+            begun.elapsed(),
             "the Cluster and its Secret are gone, and nothing is left at the Infrastructure Manager",
         );
         // While the operator runs: it lets them go when no Cluster needs them.
-        let cloud = format!("clouds.infrastructure.podloom.dev/{}", im::CLOUD);
+        let cloud = format!("clouds.infrastructure.podloom.dev/{}", CLOUD);
         let provider = "infrastructureproviders.infrastructure.podloom.dev/im";
         let delete = ["delete", &cloud, provider, "secret/im", "--timeout=60s"];
-        run::succeed(kubectl(self.cluster).args(delete))
+        run::succeed(self.cluster.kubectl_in(NAMESPACE).args(delete))
             .inspect_err(|_| self.operator.print_log())?;
-        let delete = ["delete", "namespace", NAMESPACE, "--wait=false"];
-        run::succeed(self.cluster.kubectl().args(delete))
+        self.cluster.delete_namespace(NAMESPACE)
     }
 
     /// Waits until the account has one infrastructure, with this many machines that are all configured. Returns its id.
@@ -217,7 +223,11 @@ impl Site<'_> {
         let passed = self.rows.pass(self.operator, states);
         if passed.is_err() {
             // The error of the pass counts, whether kubectl works or not.
-            let _shown = run::succeed(kubectl(self.cluster).args(["get", CLUSTER, CONDITIONS]));
+            let _shown = run::succeed(
+                self.cluster
+                    .kubectl_in(NAMESPACE)
+                    .args(["get", CLUSTER, CONDITIONS]),
+            );
         }
         passed
     }
@@ -228,7 +238,7 @@ impl Site<'_> {
         screen::line(&format!(
             "$ kubectl patch {CLUSTER} --type=merge --patch='{patch}'"
         ));
-        run::succeed(kubectl(self.cluster).args([
+        run::succeed(self.cluster.kubectl_in(NAMESPACE).args([
             "patch",
             CLUSTER,
             "--type=merge",
@@ -236,16 +246,6 @@ impl Site<'_> {
             &patch,
         ]))
     }
-}
-
-fn step(begun: Instant, text: &str) {
-    screen::step(begun.elapsed().as_millis(), text);
-}
-
-fn kubectl(cluster: &Cluster) -> Command {
-    let mut kubectl = cluster.kubectl();
-    kubectl.args(["--namespace", NAMESPACE]);
-    kubectl
 }
 
 /// A kubeconfig of the demo's own API server, which stands for that of the new cluster.
@@ -265,7 +265,11 @@ fn kubeconfig(cluster: &Cluster) -> Result<String> {
         // Its file of authorities has the server's own certificate too, and the operator refuses to trust that as an authority.
         server = json!({ "server": server.get("server"), "insecure-skip-tls-verify": true });
     }
-    let token = run::output(kubectl(cluster).args(["create", "token", VISITOR]))?;
+    let token = run::output(
+        cluster
+            .kubectl_in(NAMESPACE)
+            .args(["create", "token", VISITOR]),
+    )?;
     let kubeconfig = json!({
         "apiVersion": "v1",
         "kind": "Config",
@@ -293,8 +297,8 @@ metadata: {{ name: {VISITOR}, namespace: {NAMESPACE} }}
 
 /// The account at IM, and the cloud.
 fn account(im: &Im) -> String {
-    let (url, username, password) = (im.url(), im::USERNAME, im::PASSWORD);
-    let (cloud, kind) = (im::CLOUD, im::CLOUD_TYPE);
+    let (url, username, password) = (im.url(), USERNAME, PASSWORD);
+    let (cloud, kind) = (CLOUD, CLOUD_TYPE);
     format!(
         "\
 apiVersion: v1
@@ -349,4 +353,221 @@ spec:
         kubeconfig: {{ value: {kubeconfig} }}
 "
     )
+}
+
+/// How long the server may take to start.
+const START: Duration = Duration::from_mins(1);
+/// The account. The server accepts every pair of username and password, and each pair owns infrastructures of its own.
+const USERNAME: &str = "demo";
+const PASSWORD: &str = "only-for-the-demo";
+/// The name of the Cloud. The operator makes its id at IM of it.
+const CLOUD: &str = "local";
+/// The type of a cloud that creates no machines.
+const CLOUD_TYPE: &str = "Dummy";
+
+/// A running server; dropping this kills it.
+struct Im {
+    address: SocketAddr,
+    folder: PathBuf,
+    child: Child,
+}
+
+impl Im {
+    /// Starts it without infrastructures, and waits until it answers. Its data and its logs are in this folder.
+    fn start(folder: &Path) -> Result<Self> {
+        let python = podloom_im::python()?;
+        // What an earlier demo left there.
+        if folder.exists() {
+            fs::remove_dir_all(folder).with_context(|| folder.display().to_string())?;
+        }
+        fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+        let address = free_address()?;
+        let launch = Launch {
+            python: &python,
+            folder,
+            port: address.port(),
+            boot_mode: BootMode::Normal,
+            users: None,
+        };
+        let child = launch.command()?.spawn();
+        let mut im = Self {
+            address,
+            folder: folder.to_owned(),
+            child: child.with_context(|| python.display().to_string())?,
+        };
+        im.until_ready()?;
+        Ok(im)
+    }
+
+    fn until_ready(&mut self) -> Result<()> {
+        let begun = Instant::now();
+        while begun.elapsed() < START {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("the IM server ended ({status}); {}", self.logs());
+            }
+            // It fails until it listens.
+            if send(self.address, "GET /version", "", "").is_ok_and(|it| it.0 == 200) {
+                return Ok(());
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        bail!(
+            "the IM server does not answer after {} s; {}",
+            START.as_secs(),
+            self.logs()
+        )
+    }
+
+    fn logs(&self) -> String {
+        let logs = LOGS.map(|name| self.folder.join(name).display().to_string());
+        format!("its logs are {}", logs.join(" and "))
+    }
+
+    /// Its URL.
+    fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The ids of all infrastructures of the account.
+    fn list(&self) -> Result<Vec<String>> {
+        let list = self.read("/infrastructures", "/uri-list")?;
+        let list = list.as_array().context("IM lists no infrastructures")?;
+        let id = |item: &Value| Some(item.get("uri")?.as_str()?.rsplit('/').next()?.to_owned());
+        list.iter()
+            .map(|item| id(item).with_context(|| format!("{item} is no infrastructure")))
+            .collect()
+    }
+
+    /// The states of the machines of an infrastructure, if all of it is configured.
+    fn configured(&self, id: &str) -> Result<usize> {
+        let path = format!("/infrastructures/{id}/state");
+        let state = self.read(&path, "/state")?;
+        let word = |value: Option<&Value>| value.and_then(Value::as_str) == Some("configured");
+        let machines = state.get("vm_states").and_then(Value::as_object);
+        let machines = machines.with_context(|| format!("{path}: {state}"))?;
+        let all = word(state.get("state")) && machines.values().all(|it| word(Some(it)));
+        Ok(if all { machines.len() } else { 0 })
+    }
+
+    /// Stops the machines of an infrastructure.
+    fn stop(&self, id: &str) -> Result<()> {
+        self.ask(&format!("PUT /infrastructures/{id}/stop"))
+            .map(drop)
+    }
+
+    /// Deletes an infrastructure.
+    fn delete(&self, id: &str) -> Result<()> {
+        self.ask(&format!("DELETE /infrastructures/{id}")).map(drop)
+    }
+
+    /// A part of what a path answers.
+    fn read(&self, path: &str, part: &str) -> Result<Value> {
+        let body = self.ask(&format!("GET {path}"))?;
+        let answer: Value = serde_json::from_str(&body).with_context(|| body.clone())?;
+        let found = answer.pointer(part).cloned();
+        found.with_context(|| format!("{path}: there is no {part} in {body}"))
+    }
+
+    /// Sends a request as the owner, and returns the body of the answer.
+    fn ask(&self, request: &str) -> Result<String> {
+        let owner = json!({ "id": "im", "type": "InfrastructureManager", "username": USERNAME, "password": PASSWORD });
+        let cloud = json!({ "id": format!("cloud-{CLOUD}"), "type": CLOUD_TYPE });
+        let headers = format!(
+            "Authorization: {}\r\nAccept: application/json\r\nContent-Type: text/plain\r\n",
+            json!([owner, cloud])
+        );
+        let (status, body) = send(self.address, request, &headers, "")?;
+        if status != 200 {
+            bail!("IM answers {status} to {request}: {body}");
+        }
+        Ok(body)
+    }
+}
+
+impl Drop for Im {
+    fn drop(&mut self) {
+        let _already_ended = self.child.kill();
+        let _already_ended = self.child.wait();
+    }
+}
+
+/// How long the Cluster may take from one state to the next.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// How often the operator is looked at while no row comes.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A running `kubectl get --watch`; dropping this kills it.
+struct Rows {
+    child: Child,
+    lines: Receiver<String>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Rows {
+    /// Starts it.
+    fn watch(mut kubectl: Command) -> Result<Self> {
+        let mut child = kubectl.arg("--watch").stdout(Stdio::piped()).spawn()?;
+        let output = child.stdout.take().context("its output is piped")?;
+        let (sender, lines) = mpsc::channel();
+        Ok(Self {
+            child,
+            lines,
+            reader: Some(thread::spawn(move || read(output, &sender))),
+        })
+    }
+
+    /// Shows rows until the Cluster had these states, in this order. It may have other states in between.
+    fn pass(&self, operator: &Operator, states: &[State]) -> Result<()> {
+        for state in states {
+            let begun = Instant::now();
+            loop {
+                operator.check_alive()?;
+                match self.lines.recv_timeout(LOOK) {
+                    Ok(row) => {
+                        screen::line(&row);
+                        if state.contains(&of(&row)) {
+                            break;
+                        }
+                    }
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => bail!("kubectl get --watch has ended"),
+                }
+                if begun.elapsed() > PATIENCE {
+                    operator.print_log();
+                    bail!(
+                        "the Cluster is not {} after {} s",
+                        state.join(" or "),
+                        PATIENCE.as_secs()
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A state, or several of which any will do.
+type State = &'static [&'static str];
+
+/// The second column. A Cluster that has no state yet has another column there.
+fn of(row: &str) -> &str {
+    row.split_whitespace().nth(1).unwrap_or_default()
+}
+
+fn read(output: ChildStdout, rows: &Sender<String>) {
+    let lines = BufReader::new(output).lines().map_while(Result::ok);
+    for line in lines {
+        if rows.send(line).is_err() {
+            return;
+        }
+    }
+}
+
+impl Drop for Rows {
+    fn drop(&mut self) {
+        let _already_ended = self.child.kill();
+        let _already_ended = self.child.wait();
+        // It ends with its input.
+        let _panicked = self.reader.take().map(JoinHandle::join);
+    }
 }

@@ -77,7 +77,7 @@ fn play(node: &Node, steps: &mut Steps, keep: bool) -> Result<()> {
     for line in INSTALL {
         shell(node, line)?;
     }
-    screen::step(start.elapsed().as_millis(), "the operator is ready");
+    screen::step(start.elapsed(), "the operator is ready");
 
     steps.next("Sessions start");
     screen::line("Their browsers are stand-ins that only wait; the operator is the real one.");

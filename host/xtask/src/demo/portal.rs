@@ -1,16 +1,17 @@
 //! A Service is exposed through two relays, which `podloom-doubles` plays.
 
-mod relay;
-
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::Instant;
+use std::{fmt, fs};
 
 use anyhow::{Context, Result, bail};
+use serde_json::{Map, Value, json};
 
-use self::relay::Relay;
-use super::operator::Operator;
-use super::volume::Volume;
-use super::{Built, Cluster, Live, browsers, screen};
+use super::operator::{Operator, Volume, send};
+use super::{Built, Cluster, Live, screen};
 use crate::{release, run};
 
 /// The namespace of the scene.
@@ -22,16 +23,14 @@ const TUNNEL: &str = "deployment/shop-tunnel";
 pub(super) fn show(built: &Built, live: &mut Live) -> Result<()> {
     let cluster = &live.cluster;
     let doubles = release::local("podloom-doubles")?;
-    let target = run::workspace()?.target_directory.into_std_path_buf();
-    let volume = Volume::mount(&built.bundle, target.join("demo/portal/plugins"))?;
-    let authorities = target.join("demo/portal");
+    let authorities = run::target("demo/portal")?;
+    let volume = Volume::mount(&built.bundle, authorities.join("plugins"))?;
     let (first, second) = (
         Relay::start(&doubles, &authorities.join("first.pem"))?,
         Relay::start(&doubles, &authorities.join("second.pem"))?,
     );
-    let trusted = relay::trust(&[&first, &second], &authorities.join("relays.pem"))?;
-    let crds = run::root().join("crds/portal");
-    run::succeed(cluster.kubectl().arg("apply").arg("-k").arg(crds))?;
+    let trusted = trust(&[&first, &second], &authorities.join("relays.pem"))?;
+    cluster.install("crds/portal")?;
     let more = [
         "--controllers",
         "portal",
@@ -42,20 +41,15 @@ pub(super) fn show(built: &Built, live: &mut Live) -> Result<()> {
         "--portal-relay-ca-file",
         &trusted,
     ];
-    let operator = Operator::start_with(
-        &built.binary,
-        volume.path(),
-        &cluster.kubeconfig,
-        ("portal.log", &more),
-    )?;
-    browsers::apply(cluster, &manifests(&first, &second))?;
+    let operator = Operator::start(built, volume.path(), cluster, ("portal.log", &more))?;
+    cluster.apply(&manifests(&first, &second))?;
     let begun = Instant::now();
     first.serve(&["shop.localhost"])?;
     second.serve(&["shop.localhost"])?;
     let shown = operator.until(|| Ok(phase(cluster)? == "Ready"));
     shown.with_context(|| "the PortalExpose is not ready")?;
     screen::step(
-        begun.elapsed().as_millis(),
+        begun.elapsed(),
         "the tunnel runs, and both relays serve its hostname",
     );
     list(cluster)?;
@@ -64,12 +58,15 @@ pub(super) fn show(built: &Built, live: &mut Live) -> Result<()> {
     drop(second);
     let begun = Instant::now();
     operator.until(|| Ok(phase(cluster)? == "Degraded"))?;
-    screen::step(begun.elapsed().as_millis(), "one relay is dead");
+    screen::step(begun.elapsed(), "one relay is dead");
     list(cluster)?;
-    run::succeed(kubectl(cluster).args(["delete", "portalexpose", "shop"]))?;
+    run::succeed(
+        cluster
+            .kubectl_in(NAMESPACE)
+            .args(["delete", "portalexpose", "shop"]),
+    )?;
     run::succeed(cluster.kubectl().args(["delete", "tunnelclass", NAMESPACE]))?;
-    let delete = ["delete", "namespace", NAMESPACE, "--wait=false"];
-    run::succeed(cluster.kubectl().args(delete))
+    cluster.delete_namespace(NAMESPACE)
 }
 
 /// A chain that changes the pods rolls the tunnel, and one that does not rolls nothing.
@@ -82,7 +79,7 @@ fn change_plugins(cluster: &Cluster, operator: &Operator, volume: &Volume) -> Re
         bail!("a plugin writes another label, but the tunnel did not roll");
     }
     screen::step(
-        begun.elapsed().as_millis(),
+        begun.elapsed(),
         "a plugin writes one more label: the tunnel has rolled",
     );
     let (pods, chain) = (replica_sets(cluster)?, self::chain(cluster)?);
@@ -93,7 +90,7 @@ fn change_plugins(cluster: &Cluster, operator: &Operator, volume: &Volume) -> Re
         bail!("the plugins change nothing, but the tunnel rolled");
     }
     screen::step(
-        begun.elapsed().as_millis(),
+        begun.elapsed(),
         "one more plugin, which looks only at Browsers: the chain is noted, and nothing rolled",
     );
     Ok(())
@@ -101,7 +98,7 @@ fn change_plugins(cluster: &Cluster, operator: &Operator, volume: &Volume) -> Re
 
 fn list(cluster: &Cluster) -> Result<()> {
     screen::line("$ kubectl get portalexposes");
-    run::succeed(kubectl(cluster).args(["get", "portalexposes"]))
+    run::succeed(cluster.kubectl_in(NAMESPACE).args(["get", "portalexposes"]))
 }
 
 fn phase(cluster: &Cluster) -> Result<String> {
@@ -119,20 +116,14 @@ fn chain(cluster: &Cluster) -> Result<String> {
 
 /// How many ReplicaSets there are: each roll makes one.
 fn replica_sets(cluster: &Cluster) -> Result<usize> {
-    let mut get = kubectl(cluster);
+    let mut get = cluster.kubectl_in(NAMESPACE);
     let listed = run::output(get.args(["get", "replicasets", "--output=name"]))?;
     Ok(listed.lines().count())
 }
 
 fn read(cluster: &Cluster, object: &str, path: &str) -> Result<String> {
     let path = format!("--output=jsonpath={path}");
-    run::output(kubectl(cluster).args(["get", object, &path]))
-}
-
-fn kubectl(cluster: &Cluster) -> Command {
-    let mut kubectl = cluster.kubectl();
-    kubectl.args(["--namespace", NAMESPACE]);
-    kubectl
+    run::output(cluster.kubectl_in(NAMESPACE).args(["get", object, &path]))
 }
 
 fn manifests(first: &Relay, second: &Relay) -> String {
@@ -164,4 +155,75 @@ spec:
   tunnelClassName: {NAMESPACE}
 "
     )
+}
+
+/// A running relay; dropping this kills it. Displayed as in a URL.
+struct Relay {
+    authority: PathBuf,
+    port: u16,
+    control: SocketAddr,
+    child: Child,
+}
+
+impl Relay {
+    /// Starts one that serves no hostname yet. It writes the certificate authority to trust into a file.
+    fn start(doubles: &Path, authority: &Path) -> Result<Self> {
+        let mut child = Command::new(doubles)
+            .args(["relay", "--owned", "--host", "localhost", "--ca"])
+            .arg(authority)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| doubles.display().to_string())?;
+        let output = child.stdout.take().context("its output is piped")?;
+        let mut line = String::new();
+        BufReader::new(output).read_line(&mut line)?;
+        let ready: Value = serde_json::from_str(&line).context("the relay did not start")?;
+        let address = |name: &str| -> Result<SocketAddr> {
+            let text = ready.get(name).and_then(Value::as_str);
+            Ok(text.context("the relay has no address")?.parse()?)
+        };
+        Ok(Self {
+            authority: authority.to_owned(),
+            port: address("address")?.port(),
+            control: address("control")?,
+            child,
+        })
+    }
+
+    /// Lets it serve these hostnames, each by one tunnel.
+    fn serve(&self, hostnames: &[&str]) -> Result<()> {
+        let leases: Map<_, _> = hostnames
+            .iter()
+            .map(|name| ((*name).to_owned(), json!(1)))
+            .collect();
+        let body = json!({ "leases": leases }).to_string();
+        match send(self.control, "PUT /behaviour", "", &body)? {
+            (200, _) => Ok(()),
+            (_, refusal) => bail!("the relay refuses: {refusal}"),
+        }
+    }
+}
+
+impl fmt::Display for Relay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "localhost:{}", self.port)
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        let _already_ended = self.child.kill();
+        let _already_ended = self.child.wait();
+    }
+}
+
+/// Writes the authorities of relays into one file, and returns its name.
+fn trust(relays: &[&Relay], file: &Path) -> Result<String> {
+    let mut all = String::new();
+    for relay in relays {
+        all += &fs::read_to_string(&relay.authority)?;
+    }
+    fs::write(file, all)?;
+    Ok(file.to_str().context("the path is not UTF-8")?.to_owned())
 }

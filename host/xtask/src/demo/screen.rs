@@ -1,6 +1,7 @@
 //! The demo's output, in colour on a terminal.
 
 use std::io::Write;
+use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 
@@ -19,7 +20,8 @@ pub(crate) fn line(text: &str) {
 }
 
 /// Prints a line with its time.
-pub(crate) fn step(milliseconds: u128, text: &str) {
+pub(crate) fn step(after: Duration, text: &str) {
+    let milliseconds = after.as_millis();
     let _closed = writeln!(
         anstream::stderr(),
         "  {QUIET}{milliseconds:>6} ms{QUIET:#}  {text}"

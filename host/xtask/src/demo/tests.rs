@@ -1,5 +1,7 @@
 //! What README.md shows of the demo is what the demo says.
 
+mod build;
+
 use std::fs;
 
 use crate::run;

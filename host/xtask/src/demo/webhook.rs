@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use super::operator::Operator;
-use super::{Built, Cluster, Live, browsers, screen};
+use super::operator::{Operator, free_address};
+use super::{Built, Cluster, Live, screen};
 use crate::run;
 
 /// The namespace of the scene, with the label that the install manifests ask for.
@@ -30,46 +30,52 @@ pub(super) fn show(built: &Built, live: &mut Live) -> Result<()> {
         );
         return Ok(());
     }
-    let operator = Operator::start_webhook(&built.binary, live.volume.path(), &cluster.kubeconfig)?;
-    browsers::apply(cluster, NAMESPACE)?;
-    browsers::apply(
-        cluster,
-        &configuration(&operator.webhook_url("/mutate/pods")?),
-    )?;
+    let webhook = free_address()?;
+    let (address, host) = (webhook.to_string(), webhook.ip().to_string());
+    let more = [
+        "--controllers",
+        "none",
+        "--webhook",
+        &address,
+        "--webhook-host",
+        &host,
+    ];
+    let operator = Operator::start(built, live.volume.path(), cluster, ("webhook.log", &more))?;
+    cluster.apply(NAMESPACE)?;
+    cluster.apply(&configuration(&format!("https://{webhook}/mutate/pods")))?;
     let published = until_published(cluster).inspect_err(|_| operator.print_log())?;
     screen::step(
-        published.as_millis(),
+        published,
         "the operator has made its certificates, and the API server trusts them",
     );
     screen::line("$ kubectl run test --labels=sidecar.podloom.dev/inject=true");
     let label = "--labels=sidecar.podloom.dev/inject=true";
-    run::succeed(kubectl(cluster).args(["run", "test", IMAGE, label]))?;
+    run::succeed(
+        cluster
+            .kubectl_in("any-team")
+            .args(["run", "test", IMAGE, label]),
+    )?;
     let shown = "--output=custom-columns=POD:.metadata.name,LABELS:.metadata.labels,CONTAINERS:.spec.containers[*].name,SIDECARS:.spec.initContainers[*].name,NON-ROOT:.spec.securityContext.runAsNonRoot";
-    run::succeed(kubectl(cluster).args(["get", "pod", "test", shown]))?;
+    run::succeed(
+        cluster
+            .kubectl_in("any-team")
+            .args(["get", "pod", "test", shown]),
+    )?;
     screen::line("$ kubectl run bad --privileged");
-    let denied = kubectl(cluster)
+    let denied = cluster
+        .kubectl_in("any-team")
         .args(["run", "bad", IMAGE, "--privileged"])
         .status()?;
     if denied.success() {
         bail!("a privileged pod was admitted");
     }
     // Without the configuration first, no pod could be created in the namespace once the operator has ended.
-    run::succeed(kubectl(cluster).args([
+    run::succeed(cluster.kubectl_in("any-team").args([
         "delete",
         "mutatingwebhookconfiguration",
         "podloom-webhook",
     ]))?;
-    run::succeed(
-        cluster
-            .kubectl()
-            .args(["delete", "namespace", "any-team", "--wait=false"]),
-    )
-}
-
-fn kubectl(cluster: &Cluster) -> std::process::Command {
-    let mut kubectl = cluster.kubectl();
-    kubectl.args(["--namespace", "any-team"]);
-    kubectl
+    cluster.delete_namespace("any-team")
 }
 
 /// The configuration of the install manifests, but with a URL in place of a Service: the operator is a process of this machine.
@@ -98,7 +104,7 @@ fn until_published(cluster: &Cluster) -> Result<Duration> {
     let begun = Instant::now();
     loop {
         let path = "--output=jsonpath={.webhooks[0].clientConfig.caBundle}";
-        let mut get = kubectl(cluster);
+        let mut get = cluster.kubectl_in("any-team");
         get.args([
             "get",
             "mutatingwebhookconfiguration",
