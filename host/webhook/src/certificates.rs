@@ -6,31 +6,41 @@
 //! - *Own*: the operator makes an authority and server certificates, and keeps them in a Secret. The leader writes it and the caBundle
 //!   of both configurations ([`issue`]); every replica, the leader too, serves what it reads there ([`serve_own`]).
 //!
-//! All three are control loops with one id (`looks`). What they decide is in pure functions: `plan` for the leader, those at the end of
-//! `serve` for a replica. Everything that is read, from files, the Secret or the configurations, may be damaged or hostile. Private keys are in no
-//! log, error or `Debug`.
+//! All three are control loops with one id (`Looks`). What they decide is in pure functions: `plan` for the leader, those at the end
+//! of `serve` for a replica. Everything that is read, from files, the Secret or the configurations, may be damaged or hostile. Private
+//! keys are in no log, error or `Debug`.
 
 mod cluster;
-mod configuration;
 mod files;
 mod issue;
-mod looks;
-mod plan;
-mod secret;
 mod serve;
-mod slot;
 mod x509;
 
-use std::time::Duration;
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use jiff::Timestamp;
 use kube::Client;
+use podloom_control_loop::{
+    ControlLoop, Next, Options, Recorder, handler_fn, source_fn, storage_fn,
+};
 use podloom_controllers::Clock;
+use podloom_metrics::{By, metrics};
+use prometheus_client::metrics::gauge::Gauge;
+use rustls::ServerConfig;
+use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use tokio::sync::{Mutex, watch};
+use tokio_util::sync::CancellationToken;
 
+use self::x509::Certificate;
 pub use files::serve_files;
 pub use issue::issue;
 pub use serve::serve_own;
-pub use slot::{CertificateMetrics, CertificateSlot, server_config};
 
 /// Certificates that the operator makes itself.
 #[derive(Clone)]
@@ -83,6 +93,306 @@ impl Hosts {
             ServerName::try_from(host.clone()).map_err(|_| HostError::Invalid(host))
         });
         Ok(Self(parsed.collect::<Result<_, _>>()?))
+    }
+}
+
+metrics! {
+    /// Metrics of the webhooks' certificate; cheap to clone, registered once.
+    #[derive(Debug)]
+    pub struct CertificateMetrics {
+        expiry: Gauge = "webhook_certificate_expiry_timestamp" Seconds, "When the certificate that the webhooks serve expires; 0 while there is none";
+        failed: By<1> = "webhook_certificate_failed_looks", "Looks at the webhooks' certificates that found a problem or failed", By::new(["loop"]);
+    }
+}
+
+/// Holds the certificate that serves. It is swapped atomically: handshakes that begin later get the new one, and connections that are
+/// open go on.
+pub struct CertificateSlot {
+    state: watch::Sender<State>,
+    metrics: CertificateMetrics,
+}
+
+#[derive(Default)]
+struct State {
+    served: Option<Arc<Served>>,
+    /// Why the last look brought nothing usable.
+    problem: Option<String>,
+}
+
+/// A certificate that serves, with its key.
+struct Served {
+    key: Arc<CertifiedKey>,
+    certificate: Certificate,
+    /// Who signed it, if that is known.
+    authority: Option<Certificate>,
+    /// What it is, for people: `of Secret a/b`.
+    origin: String,
+}
+
+impl CertificateSlot {
+    /// An empty slot: handshakes fail until there is a certificate.
+    pub fn new(metrics: CertificateMetrics) -> Self {
+        Self {
+            state: watch::Sender::default(),
+            metrics,
+        }
+    }
+
+    /// Describes the certificate for readiness. An error says why no client would accept the server. A problem with the next
+    /// certificate is named in both, and is no error while the one that serves is valid.
+    pub fn status(&self) -> Result<String, String> {
+        self.status_at(SystemTime::now())
+    }
+
+    fn status_at(&self, now: SystemTime) -> Result<String, String> {
+        let state = self.state.borrow();
+        let problem = state.problem.as_deref();
+        let Some(served) = &state.served else {
+            let why = problem.unwrap_or("none was found so far");
+            return Err(format!("there is no certificate: {why}"));
+        };
+        let suffix = problem.map_or_else(String::new, |problem| format!("; {problem}"));
+        let (origin, end) = (&served.origin, written(served.certificate.not_after));
+        if now > served.certificate.not_after {
+            return Err(format!("the certificate {origin} expired on {end}{suffix}"));
+        }
+        Ok(format!(
+            "serves the certificate {origin} until {end}{suffix}"
+        ))
+    }
+
+    /// Waits until there is a certificate.
+    pub async fn first(&self) {
+        let mut state = self.state.subscribe();
+        // The sender lives as long as the slot.
+        let _never_closed = state.wait_for(|state| state.served.is_some()).await;
+    }
+
+    fn served(&self) -> Option<Arc<Served>> {
+        self.state.borrow().served.clone()
+    }
+
+    /// Serves another certificate.
+    fn swap(&self, served: Served) {
+        let expiry = served.certificate.not_after.duration_since(UNIX_EPOCH);
+        let expiry = i64::try_from(expiry.unwrap_or_default().as_secs());
+        self.metrics.expiry.set(expiry.unwrap_or(i64::MAX));
+        self.state.send_replace(State {
+            served: Some(Arc::new(served)),
+            problem: None,
+        });
+    }
+
+    /// Records that nothing is wrong with the certificate that serves; returns whether something was.
+    fn confirm(&self) -> bool {
+        self.state
+            .send_if_modified(|state| state.problem.take().is_some())
+    }
+
+    /// Records a problem; returns whether it is another one than before. What serves goes on.
+    fn refuse(&self, problem: &str) -> bool {
+        self.state.send_if_modified(|state| {
+            state.problem.replace(problem.to_owned()).as_deref() != Some(problem)
+        })
+    }
+}
+
+/// A time as people read it.
+fn written(time: SystemTime) -> String {
+    Timestamp::try_from(time).map_or_else(|_| "a date far away".to_owned(), |time| time.to_string())
+}
+
+impl ResolvesServerCert for CertificateSlot {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let state = self.state.borrow();
+        state.served.as_ref().map(|served| Arc::clone(&served.key))
+    }
+}
+
+impl fmt::Debug for CertificateSlot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let status = self.status();
+        f.debug_tuple("CertificateSlot").field(&status).finish()
+    }
+}
+
+/// The configuration of a TLS server that serves what is in the slot: TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1.
+pub fn server_config(slot: Arc<CertificateSlot>) -> Arc<ServerConfig> {
+    let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("ring has the cipher suites of both versions");
+    let mut config = builder.with_no_client_auth().with_cert_resolver(slot);
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Arc::new(config)
+}
+
+/// How many times in a row somebody else may be faster. More of them have another reason.
+const RACES: u32 = 4;
+
+/// What is wrong, for people. It never contains an object.
+#[derive(Debug)]
+struct Problem {
+    text: String,
+    /// Whether the object is another one than the one that was looked at.
+    is_race: bool,
+}
+
+impl From<String> for Problem {
+    fn from(text: String) -> Self {
+        let is_race = false;
+        Self { text, is_race }
+    }
+}
+
+/// What a loop does with what it finds.
+trait Look<Seen>: Send + 'static {
+    /// Returns when to look again.
+    fn look(&mut self, seen: Seen) -> impl Future<Output = Result<Duration, Problem>> + Send;
+}
+
+/// A loop that looks again and again at one thing. What goes wrong is counted each time, logged when it changes, and tried again after
+/// growing pauses.
+struct Looks<L> {
+    /// Its name, in metrics and logs.
+    name: &'static str,
+    /// The first and the longest pause after a failure.
+    pauses: (Duration, Duration),
+    metrics: CertificateMetrics,
+    /// Where a problem is shown. Without a certificate in it nothing works, so looks do not slow down.
+    slot: Option<Arc<CertificateSlot>>,
+    look: L,
+    problem: Option<String>,
+    /// How often something went wrong in a row.
+    failures: u32,
+    /// How often in a row somebody else was faster.
+    races: u32,
+}
+
+impl<L> Looks<L> {
+    fn new(
+        name: &'static str,
+        pauses: (Duration, Duration),
+        metrics: CertificateMetrics,
+        slot: Option<Arc<CertificateSlot>>,
+        look: L,
+    ) -> Self {
+        Self {
+            name,
+            pauses,
+            metrics,
+            slot,
+            look,
+            problem: None,
+            failures: 0,
+            races: 0,
+        }
+    }
+
+    /// Runs until `stop` is cancelled. `see` reads what `id` stands for.
+    async fn run<Seen, Seeing>(
+        self,
+        id: String,
+        see: impl Fn() -> Seeing + Send + Sync + 'static,
+        recorder: Arc<dyn Recorder>,
+        stop: CancellationToken,
+    ) where
+        L: Look<Seen>,
+        Seen: Send + 'static,
+        Seeing: Future<Output = Result<Seen, Problem>> + Send,
+    {
+        let (name, options) = (self.name, options(self.pauses.1));
+        let source = source_fn(move |_| {
+            let ids = vec![Arc::<str>::from(id.as_str())];
+            async move { Ok(ids) }
+        });
+        // Never fails: the handler reports errors once, while the loop would log each of them.
+        let storage = storage_fn(move |_, _: Arc<str>| {
+            let seen = see();
+            async move { Ok(Some(seen.await)) }
+        });
+        // There is one worker, so nobody waits for the lock.
+        let looks = Arc::new(Mutex::new(self));
+        let handler = handler_fn(move |_, _: Arc<str>, seen: Option<Result<Seen, Problem>>| {
+            let looks = Arc::clone(&looks);
+            async move {
+                Ok(match seen {
+                    Some(seen) => Next::After(looks.lock().await.turn(seen).await),
+                    // The storage always returns something.
+                    None => Next::Settled,
+                })
+            }
+        });
+        let control = ControlLoop {
+            options,
+            recorder,
+            ..ControlLoop::new(name, source, storage, handler)
+        };
+        control.run(stop).await;
+    }
+
+    /// Looks once, and returns when to look again.
+    async fn turn<Seen>(&mut self, seen: Result<Seen, Problem>) -> Duration
+    where
+        L: Look<Seen>,
+    {
+        let looked = match seen {
+            Ok(seen) => self.look.look(seen).await,
+            Err(problem) => Err(problem),
+        };
+        match looked {
+            Ok(pause) => {
+                if self.problem.take().is_some() {
+                    let message = "the problem with the webhooks' certificate is solved";
+                    tracing::info!("loop" = self.name, "{message}");
+                }
+                (self.failures, self.races) = (0, 0);
+                pause
+            }
+            // Expected when leaders overlap or somebody applies a manifest. It says nothing of an earlier problem.
+            Err(problem) if problem.is_race && self.races < RACES => {
+                self.races += 1;
+                tracing::debug!(error = problem.text, "looks again");
+                self.pauses.0
+            }
+            Err(problem) => self.report(problem.text),
+        }
+    }
+
+    /// Counts a problem, logs it unless it is the same as the last one, and returns when to try again.
+    fn report(&mut self, problem: String) -> Duration {
+        self.metrics.failed.of([self.name]).inc();
+        let slot = self.slot.as_deref();
+        if let Some(slot) = slot {
+            slot.refuse(&problem);
+        }
+        if self.problem.as_ref() != Some(&problem) {
+            tracing::warn!(
+                "loop" = self.name,
+                error = problem,
+                "cannot take care of the webhooks' certificate"
+            );
+            self.problem = Some(problem);
+        }
+        let (first, longest) = self.pauses;
+        let pause = first.saturating_mul(2_u32.saturating_pow(self.failures.min(16)));
+        self.failures = self.failures.saturating_add(1);
+        if slot.is_some_and(|slot| slot.served().is_none()) {
+            return first;
+        }
+        pause.min(longest)
+    }
+}
+
+fn options(look: Duration) -> Options {
+    Options {
+        workers: NonZeroUsize::MIN,
+        resync_interval: Some(look),
+        backoff_cap: look,
+        // The requests and the disk have shorter limits of their own.
+        get_timeout: Duration::from_secs(60),
+        handle_timeout: Duration::from_secs(60),
+        drain_timeout: Duration::from_secs(1),
+        ..Options::default()
     }
 }
 

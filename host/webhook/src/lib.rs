@@ -5,15 +5,12 @@
 
 mod budget;
 mod certificates;
-mod deadline;
 mod metrics;
 mod mutate;
 mod namespaces;
 mod owners;
-mod reply;
 mod review;
 mod server;
-mod unavailable;
 mod validate;
 
 pub use certificates::{

@@ -15,8 +15,9 @@ use tokio::time::timeout_at;
 use crate::PeerTurns;
 use crate::metrics::{Outcome, WebhookMetrics};
 use crate::owners::{Kept, Owners};
-use crate::review::{Answer, NAME_BYTES, ObjectKind, Operation, ReviewRequest, Tenant, shorten};
-use crate::unavailable::Unavailable;
+use crate::review::{
+    Answer, NAME_BYTES, ObjectKind, Operation, ReviewRequest, Tenant, Unavailable, shorten,
+};
 
 /// The annotation of pods that a kubelet created from a file. The pod in the API server is only their mirror image: if it differed,
 /// the kubelet would delete it.

@@ -3,25 +3,25 @@
 //! Whoever may create a pod may write into it that anything controls it. So a controller counts only if it exists with the same UID,
 //! and if the pod comes from the account that makes its pods. Only then the API server is asked, once for all pods of one owner.
 
-mod cache;
-
+use std::collections::HashMap;
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use kube::Client;
+use kube::api::GetParams;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind, Request};
-use kube::{Resource, api::GetParams};
+use kube::{Client, Resource};
 use podloom_api::SelenosisApi;
 use podloom_controllers::selected_labels;
 use podloom_syntax::names::{dns_label, dns_subdomain};
-use podloom_turns::{Passage, Rate};
+use podloom_turns::{Passage, Rate, lock};
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::time::timeout_at;
+use tokio::sync::OnceCell;
+use tokio::time::{self, timeout_at};
 
-use self::cache::{Cache, Found};
 use crate::PeerTurns;
-use crate::review::{ReviewRequest, UserInfo, shorten};
-use crate::unavailable::Unavailable;
+use crate::review::{ReviewRequest, Unavailable, UserInfo, shorten};
 
 /// How long a question to the API server may take, once it is asked.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -286,7 +286,7 @@ impl Owners {
         let request = Request::new(path).get(owner.name, &GetParams::default());
         let request = request.map_err(|error| error.to_string())?;
         let asked = self.client.request::<Read>(request);
-        match tokio::time::timeout(PATIENCE, asked).await {
+        match time::timeout(PATIENCE, asked).await {
             Ok(Ok(read)) if read.metadata.uid == owner.uid => {
                 let (group, kind) = (&resource.group, &resource.kind);
                 Ok(Some(selected_labels(
@@ -349,6 +349,125 @@ impl<'p> Owner<'p> {
             uid: text("uid"),
         })
     }
+}
+
+// What was read of owners lately. Many pods of one owner arrive together: one of them asks, and the others wait for its answer.
+
+/// How long it counts which labels an owner needs. Most selectors never change, so what was known also counts while the API server
+/// does not answer.
+const KNOWN: Duration = Duration::from_secs(60);
+/// How long it counts that there is no such owner.
+const ABSENT: Duration = Duration::from_secs(2);
+/// How long nobody asks again after a failure.
+const FAILED: Duration = Duration::from_secs(1);
+/// How many owners are remembered at least. At twice as many, half of them are forgotten.
+const OWNERS: usize = 1024;
+/// How many bytes the keys of one owner may take to be remembered.
+const BYTES: usize = 2048;
+/// What each key takes besides its text.
+const KEY: usize = 32;
+
+/// The keys of the labels that an owner needs.
+pub(crate) type Found = Arc<[String]>;
+/// None if there is no such owner; the error says why it is not known.
+type Answer = Result<Option<Found>, String>;
+type Cell = Arc<Place>;
+
+/// What is known of an owner.
+#[derive(Default)]
+struct Place {
+    /// The answer, and how long it counts.
+    now: OnceCell<(Answer, time::Instant)>,
+    /// What counted before.
+    before: Option<Found>,
+}
+
+/// Answers about owners.
+#[derive(Default)]
+struct Cache(Mutex<Generations>);
+
+/// Those that were asked for lately are in the new one.
+#[derive(Default)]
+struct Generations {
+    new: HashMap<String, Cell>,
+    old: HashMap<String, Cell>,
+}
+
+impl Cache {
+    /// Returns the answer about an owner. Asks if it is not known, unless somebody else does so already.
+    async fn get(&self, owner: String, ask: impl AsyncFnOnce() -> Answer) -> Answer {
+        let cell = self.cell(&owner);
+        let asked = async || {
+            let known = |why| cell.before.clone().map(Some).ok_or(why);
+            kept(ask().await.or_else(known))
+        };
+        // If who asks goes away, another one that waits here asks.
+        let (answer, until) = cell.now.get_or_init(asked).await;
+        if *until <= time::Instant::now() {
+            self.generations().new.remove(&owner);
+        }
+        answer.clone()
+    }
+
+    /// Whether nobody needs to ask about an owner.
+    fn knows(&self, owner: &str) -> bool {
+        let Generations { new, old } = &*self.generations();
+        let cell = new.get(owner).or_else(|| old.get(owner));
+        let answer = cell.and_then(|cell| cell.now.get());
+        answer.is_some_and(|(_, until)| time::Instant::now() < *until)
+    }
+
+    /// What was known of an owner last.
+    fn last(&self, owner: &str) -> Option<Found> {
+        let Generations { new, old } = &*self.generations();
+        let cell = new.get(owner).or_else(|| old.get(owner))?;
+        match cell.now.get() {
+            Some((answer, _)) => answer.clone().ok().flatten(),
+            None => cell.before.clone(),
+        }
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        let generations = self.generations();
+        generations.new.len() + generations.old.len()
+    }
+
+    fn generations(&self) -> MutexGuard<'_, Generations> {
+        lock(&self.0)
+    }
+
+    fn cell(&self, owner: &str) -> Cell {
+        let Generations { new, old } = &mut *self.generations();
+        let now = time::Instant::now();
+        let known = new.remove(owner).or_else(|| old.remove(owner));
+        let known = known.unwrap_or_default();
+        let cell = match known.now.get() {
+            Some((answer, until)) if *until <= now => Arc::new(Place {
+                before: answer.clone().ok().flatten(),
+                ..Place::default()
+            }),
+            _ => known,
+        };
+        if new.len() >= OWNERS {
+            *old = mem::take(new);
+        }
+        new.insert(owner.to_owned(), Arc::clone(&cell));
+        cell
+    }
+}
+
+/// An answer, and how long it counts.
+fn kept(answer: Answer) -> (Answer, time::Instant) {
+    let time = match &answer {
+        Ok(Some(labels)) => match labels.iter().map(|key| key.len() + KEY).sum() {
+            ..=BYTES => KNOWN,
+            _ => Duration::ZERO,
+        },
+        Ok(None) => ABSENT,
+        Err(_) => FAILED,
+    };
+    (answer, time::Instant::now() + time)
 }
 
 #[cfg(test)]

@@ -232,7 +232,7 @@ pub(crate) struct Answer {
 }
 
 /// Why an object is not admitted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Denial {
     /// The HTTP status code that the client gets.
     pub(crate) code: u16,
@@ -282,7 +282,7 @@ impl Answer {
 
     /// Returns the body of the answer to the review with this ID.
     pub(crate) fn body(&self, uid: &str) -> Result<Vec<u8>, serde_json::Error> {
-        let message = self.denial.as_ref().map(|denial| Status {
+        let status = self.denial.as_ref().map(|denial| Denial {
             code: denial.code,
             reason: denial.reason,
             message: one_line(&shorten(&denial.message, MESSAGE_BYTES)),
@@ -293,7 +293,7 @@ impl Answer {
             response: Response {
                 uid,
                 allowed: self.denial.is_none(),
-                status: message,
+                status,
                 patch_type: self.patch.as_ref().map(|_| "JSONPatch"),
                 patch: self.patch.as_ref().map(|patch| STANDARD.encode(patch)),
                 warnings: shown(&self.warnings),
@@ -316,20 +316,13 @@ struct Response<'a> {
     uid: &'a str,
     allowed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<Status>,
+    status: Option<Denial>,
     #[serde(skip_serializing_if = "Option::is_none")]
     patch_type: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     patch: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct Status {
-    code: u16,
-    reason: &'static str,
-    message: String,
 }
 
 /// As many warnings as an answer has, from the first. Of more, the last one counts those that are left out.
@@ -360,6 +353,26 @@ pub(crate) fn shorten(text: &str, bytes: usize) -> Cow<'_, str> {
 /// A warning travels in an HTTP header, which has one line, and both end on terminals: hidden characters become spaces.
 fn one_line(text: &str) -> String {
     text.replace(is_hidden, " ")
+}
+
+/// Why a review gets no answer. The failurePolicy of the webhook configuration decides what becomes of the object.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unavailable {
+    /// The requests that are being answered take all the memory that they may.
+    #[error("too many requests at once; try again in a second")]
+    Full,
+    /// The deadline came while the pod waited for its turn, or before the chain had finished.
+    #[error("the webhook is busy: the pod did not pass the chain in time; try again in a second")]
+    Busy,
+    /// No chain is loaded, or it did not end in time.
+    #[error("{0}")]
+    NoChain(String),
+    /// A plugin needs to know the namespace of the pod, and the API server did not say what it is like. Holds its name, and which plugin.
+    #[error("namespace {0}; try again in a second")]
+    Namespace(String),
+    /// What controls the pod is not known, so nor is which labels it needs.
+    #[error("the controller of the pod could not be read, {0}")]
+    Owner(String),
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The endpoints: which path answers what, and what is refused before anybody looks at the object.
 
+use std::convert::Infallible;
+use std::iter;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -8,27 +10,27 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::StatusCode;
-use axum::response::Response;
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use futures::FutureExt;
+use futures::{FutureExt, stream};
 use http_body_util::BodyExt;
 use podloom_controllers::TRACES;
+use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::time::timeout_at;
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
 
 use crate::budget::{BODY_BYTES, Budget, Share, parsed};
-use crate::deadline;
-use crate::metrics::{Endpoint, Outcome, WebhookMetrics};
+use crate::metrics::{MUTATE_PODS, Outcome, WebhookMetrics};
 use crate::mutate::{PodWebhook, is_new_pod};
-use crate::reply::Reply;
-use crate::review::{self, Answer, Outline, ReviewError, ReviewRequest};
-use crate::unavailable::Unavailable;
-use crate::validate::{self, ObjectWebhook, Row};
+use crate::review::{Answer, Outline, ReviewError, ReviewRequest, Unavailable};
+use crate::validate::{ObjectWebhook, Row};
+use crate::{review, validate};
 
 const ENDPOINTS: &str = "\
 POST /mutate/pods                              passes new pods through the plugin chain
@@ -46,6 +48,17 @@ POST /validate/cleaners                        checks Cleaners and compiles thei
 
 /// How long a client may take to send its body. The API server sends it at once.
 const BODY_TIME: Duration = Duration::from_secs(5);
+/// An answer is sent in parts of this size, so that buffers on its way keep little of one that nobody reads.
+const PART_BYTES: usize = 16 << 10;
+/// What the API server waits if a webhook configuration does not say how long.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest time that a webhook configuration can say.
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// The shortest one.
+const SHORTEST_TIMEOUT: Duration = Duration::from_secs(1);
+/// How much of the time is kept: the API server's clock began before it connected, and it rounds up to whole seconds. Of a short time
+/// it is half.
+const RESERVE: Duration = Duration::from_secs(1);
 
 /// Everything that answers reviews.
 pub struct Webhook {
@@ -95,7 +108,7 @@ pub fn router(webhook: Webhook) -> Router {
         let validate = move |State(app): State<Arc<App>>, request: Request| async move {
             validate_object(app, row, request).await
         };
-        routes = routes.route(row.path, post(validate));
+        routes = routes.route(&format!("/{}", row.endpoint), post(validate));
     }
     // Without the path of the request: a client that never reads its answers would have us keep it.
     routes
@@ -117,7 +130,7 @@ async fn mutate_pods(State(app): State<Arc<App>>, request: Request) -> Response 
             let pods = &webhook.pods;
             pods.answer(review, deadline, &webhook.metrics).await
         };
-        respond(&app, Endpoint::MutatePods, request, answer).await
+        respond(&app, MUTATE_PODS, request, answer).await
     })
     .await
 }
@@ -126,7 +139,7 @@ async fn validate_object(app: Arc<App>, row: &'static Row, request: Request) -> 
     to_the_end(async move {
         let objects = &app.webhook.objects;
         let answer = async |review, deadline| Ok(objects.answer(row, review, deadline).await);
-        respond(&app, Endpoint::Validate(row.endpoint), request, answer).await
+        respond(&app, row.endpoint, request, answer).await
     })
     .await
 }
@@ -184,14 +197,14 @@ impl<F: Future<Output: Send> + Send> Drop for Unfinished<F> {
 /// Reads a review, has it answered, and counts it.
 async fn respond(
     app: &App,
-    endpoint: Endpoint,
+    endpoint: &'static str,
     request: Request,
     answer: impl AsyncFnOnce(ReviewRequest, Instant) -> Result<(Answer, Outcome), Unavailable>,
 ) -> Response {
     // Of tokio's clock, which tests can move.
     let arrived = tokio::time::Instant::now().into_std();
     let version = request.version();
-    let deadline = deadline::of(request.uri().query(), arrived);
+    let deadline = deadline(request.uri().query(), arrived);
     let peer = peer(&request);
     let mut share = app.budget.begin(peer);
     let mut text = Vec::new();
@@ -220,15 +233,34 @@ async fn respond(
 }
 
 /// The outermost step of a review, in traces.
-fn traced(endpoint: Endpoint, review: &ReviewRequest) -> Span {
+fn traced(endpoint: &'static str, review: &ReviewRequest) -> Span {
     tracing::trace_span!(
         target: TRACES,
         "review",
         trace = review.uid,
-        endpoint = endpoint.as_str(),
+        endpoint,
         namespace = review.namespace,
         outcome = Empty
     )
+}
+
+/// Returns when a request that arrived now must be answered. The API server writes its timeout into the query: `?timeout=5s`.
+fn deadline(query: Option<&str>, arrived: Instant) -> Instant {
+    let timeout = query
+        .unwrap_or_default()
+        .split('&')
+        .find_map(|pair| seconds(pair.strip_prefix("timeout=")?))
+        .unwrap_or(DEFAULT_TIMEOUT)
+        .clamp(SHORTEST_TIMEOUT, LONGEST_TIMEOUT);
+    arrived + (timeout - (timeout / 2).min(RESERVE))
+}
+
+/// Reads `5s` or `1.5s`; whatever else a client writes counts as absent.
+fn seconds(text: &str) -> Option<Duration> {
+    let seconds: f64 = text.strip_suffix('s')?.parse().ok()?;
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .filter(|timeout| !timeout.is_zero())
 }
 
 /// The client. The listener notes its address.
@@ -290,10 +322,7 @@ async fn collect(mut body: Body, share: &mut Share, text: &mut Vec<u8>) -> Resul
 
 fn write(answer: &Answer, uid: &str) -> Reply {
     match answer.body(uid) {
-        Ok(body) => Reply {
-            code: StatusCode::OK,
-            body,
-        },
+        Ok(body) => Reply::new(StatusCode::OK, body),
         Err(error) => {
             let code = StatusCode::INTERNAL_SERVER_ERROR;
             Reply::status(code, "InternalError", &error.to_string())
@@ -303,14 +332,14 @@ fn write(answer: &Answer, uid: &str) -> Reply {
 
 /// Answers a request that could not be read. A new pod is denied if the reason is its own size or depth, or the size of what its
 /// namespace sends at the same time: with failurePolicy Ignore, it would pass without plugins.
-fn refused(endpoint: Endpoint, error: &BadRequest, text: &[u8]) -> (Outcome, Reply) {
+fn refused(endpoint: &'static str, error: &BadRequest, text: &[u8]) -> (Outcome, Reply) {
     let is_its_own = match error {
         BadRequest::TooLong | BadRequest::TooLarge | BadRequest::TooMany => true,
         // If its outline can be read, it is JSON that is nested too deep.
         BadRequest::NoReview(ReviewError::Malformed(error)) => error.is_syntax(),
         _ => false,
     };
-    let is_its_own = is_its_own && endpoint == Endpoint::MutatePods;
+    let is_its_own = is_its_own && endpoint == MUTATE_PODS;
     let outline = is_its_own.then(|| review::outline(text)).flatten();
     let new_pod = outline.filter(|it| is_new_pod(&it.kind, it.operation, &it.sub_resource));
     match new_pod.as_ref().and_then(Outline::uid) {
@@ -354,6 +383,63 @@ fn unavailable(error: &Unavailable) -> (Outcome, Reply) {
     let code = StatusCode::SERVICE_UNAVAILABLE;
     let reply = Reply::status(code, "ServiceUnavailable", &error.to_string());
     (outcome, reply)
+}
+
+/// What a request gets, with its share of the budget.
+struct Reply {
+    code: StatusCode,
+    /// JSON.
+    body: Vec<u8>,
+    share: Option<Share>,
+}
+
+impl AsRef<[u8]> for Reply {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
+    }
+}
+
+impl Reply {
+    fn new(code: StatusCode, body: Vec<u8>) -> Self {
+        let share = None;
+        Self { code, body, share }
+    }
+
+    /// An error as the API server understands it: it passes the message of a Status on to the client, and no other text.
+    fn status(code: StatusCode, reason: &str, message: &str) -> Self {
+        let body = json!({
+            "apiVersion": "v1",
+            "kind": "Status",
+            "status": "Failure",
+            "code": code.as_u16(),
+            "reason": reason,
+            "message": message,
+        });
+        Self::new(code, body.to_string().into_bytes())
+    }
+
+    /// The response. It counts in the budget until the last part of it is written to the connection: a peer that does not read its
+    /// answers would have us keep them all.
+    fn send(mut self, share: Option<Share>) -> Response {
+        let (code, length) = (self.code, self.body.len());
+        self.share = share;
+        if let Some(share) = &mut self.share {
+            share.answered(length);
+        }
+        let mut rest = Bytes::from_owner(self);
+        let body = match length <= PART_BYTES {
+            true => Body::from(rest),
+            false => Body::from_stream(stream::iter(iter::from_fn(move || {
+                let part = rest.split_to(PART_BYTES.min(rest.len()));
+                (!part.is_empty()).then_some(Ok::<_, Infallible>(part))
+            }))),
+        };
+        let headers = [
+            (CONTENT_TYPE, HeaderValue::from_static("application/json")),
+            (CONTENT_LENGTH, HeaderValue::from(length)),
+        ];
+        (code, headers, body).into_response()
+    }
 }
 
 #[cfg(test)]

@@ -2,20 +2,26 @@
 //!
 //! Only what can never serve is refused. Whatever is missing here, a cache, a chain or time, costs warnings and nothing else.
 
-mod browsers;
-mod cleaner;
-mod infrastructure;
-mod portal;
-
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
 use futures::future::BoxFuture;
 use kube::core::ObjectMeta;
+use podloom_api::{
+    BrowserConfigObject, BrowserObject, CleanerObject, CloudObject, ClusterObject,
+    InfrastructureProviderObject, PortalExposeObject, SelenosisApi, TunnelClassObject,
+};
+use podloom_controllers::infrastructure::validate as infrastructure;
+use podloom_controllers::portal::validate as portal;
+use podloom_controllers::render::Pair;
+use podloom_controllers::validate::{self, Before, DryPod, DryPods, Version};
 use podloom_controllers::{
     AdmissionCaches, BlockingThreads, CleanerValidator, Finding, Findings, Subject,
 };
-use podloom_mutation::PodMutator;
+use podloom_mutation::{
+    NamespaceMetadata, PluginOutcome, PodMutator, PodRejection, PodRequest, RejectedPod,
+};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout_at;
@@ -48,64 +54,50 @@ pub struct ObjectWebhook {
 /// How objects of one kind are checked, whatever their API group.
 pub(crate) struct Row {
     /// The path, which ends in the plural of the kind.
-    pub(crate) path: &'static str,
-    /// The name of the endpoint in metrics.
     pub(crate) endpoint: &'static str,
-    check: for<'a> fn(&'a ObjectWebhook, ReviewRequest, Instant) -> BoxFuture<'a, Answer>,
+    check: Check,
+}
+
+type Check = for<'a> fn(&'a ObjectWebhook, ReviewRequest, Instant) -> BoxFuture<'a, Answer>;
+
+const fn row(endpoint: &'static str, check: Check) -> Row {
+    Row { endpoint, check }
 }
 
 /// One row for each kind.
 pub(crate) const ROWS: [Row; 10] = [
-    Row {
-        path: "/validate/browsers",
-        endpoint: "validate/browsers",
-        check: |webhook, review, deadline| Box::pin(webhook.browser(review, deadline)),
-    },
-    Row {
-        path: "/validate/browserconfigs",
-        endpoint: "validate/browserconfigs",
-        check: |webhook, review, deadline| Box::pin(webhook.browser_config(review, deadline)),
-    },
-    Row {
-        path: "/validate/portalexposes",
-        endpoint: "validate/portalexposes",
-        check: |webhook, review, deadline| Box::pin(webhook.portal_expose(review, deadline)),
-    },
-    Row {
-        path: "/validate/tunnelclasses",
-        endpoint: "validate/tunnelclasses",
-        check: |webhook, review, deadline| Box::pin(webhook.tunnel_class(review, deadline)),
-    },
-    Row {
-        path: "/validate/clusters",
-        endpoint: "validate/clusters",
-        check: |webhook, review, deadline| Box::pin(webhook.cluster(review, deadline)),
-    },
-    Row {
-        path: "/validate/clouds",
-        endpoint: "validate/clouds",
-        check: |webhook, review, deadline| Box::pin(webhook.cloud(review, deadline)),
-    },
-    Row {
-        path: "/validate/globalclouds",
-        endpoint: "validate/globalclouds",
-        check: |webhook, review, deadline| Box::pin(webhook.cloud(review, deadline)),
-    },
-    Row {
-        path: "/validate/infrastructureproviders",
-        endpoint: "validate/infrastructureproviders",
-        check: |webhook, review, deadline| Box::pin(webhook.provider(review, deadline)),
-    },
-    Row {
-        path: "/validate/globalinfrastructureproviders",
-        endpoint: "validate/globalinfrastructureproviders",
-        check: |webhook, review, deadline| Box::pin(webhook.provider(review, deadline)),
-    },
-    Row {
-        path: "/validate/cleaners",
-        endpoint: "validate/cleaners",
-        check: |webhook, review, deadline| Box::pin(webhook.cleaner(review, deadline)),
-    },
+    row("validate/browsers", |webhook, review, deadline| {
+        Box::pin(webhook.browser(review, deadline))
+    }),
+    row("validate/browserconfigs", |webhook, review, deadline| {
+        Box::pin(webhook.browser_config(review, deadline))
+    }),
+    row("validate/portalexposes", |webhook, review, deadline| {
+        Box::pin(webhook.portal_expose(review, deadline))
+    }),
+    row("validate/tunnelclasses", |webhook, review, deadline| {
+        Box::pin(webhook.tunnel_class(review, deadline))
+    }),
+    row("validate/clusters", |webhook, review, deadline| {
+        Box::pin(webhook.cluster(review, deadline))
+    }),
+    row("validate/clouds", |webhook, review, deadline| {
+        Box::pin(webhook.cloud(review, deadline))
+    }),
+    row("validate/globalclouds", |webhook, review, deadline| {
+        Box::pin(webhook.cloud(review, deadline))
+    }),
+    row(
+        "validate/infrastructureproviders",
+        |webhook, review, deadline| Box::pin(webhook.provider(review, deadline)),
+    ),
+    row(
+        "validate/globalinfrastructureproviders",
+        |webhook, review, deadline| Box::pin(webhook.provider(review, deadline)),
+    ),
+    row("validate/cleaners", |webhook, review, deadline| {
+        Box::pin(webhook.cleaner(review, deadline))
+    }),
 ];
 
 /// What is said if the deadline comes before the object is examined.
@@ -260,6 +252,342 @@ fn answer(findings: Findings) -> Answer {
         message => Answer::invalid(message),
     };
     Answer { warnings, ..answer }
+}
+
+/// Why pods are not tried if no turn can be had.
+const TOO_MANY: &str = "too many pods wait for the chain";
+
+impl ObjectWebhook {
+    /// Checks a Browser.
+    async fn browser(&self, review: ReviewRequest, deadline: Instant) -> Answer {
+        let configs = self.caches.configs(&review.namespace);
+        self.check(
+            review,
+            deadline,
+            move |versions: &Versions<BrowserObject>| {
+                let refs = configs.as_ref().map(|configs| configs.refs());
+                validate::browser(&versions.new, versions.old.as_ref(), refs.as_deref())
+            },
+        )
+        .await
+    }
+
+    /// Checks a BrowserConfig, then tries its pods.
+    async fn browser_config(&self, review: ReviewRequest, deadline: Instant) -> Answer {
+        let namespace = review.namespace.clone();
+        let configs = self.caches.configs(&namespace).unwrap_or_default();
+        let (api, tenant) = (api_of(&review), review.tenant());
+        let checked = self.run(tenant.clone(), move || {
+            let mut versions: Versions<BrowserConfigObject> = Versions::read(review)?;
+            // What the API server calls it is what counts.
+            versions.new.metadata.namespace = Some(namespace);
+            let old = versions.old.as_ref();
+            let found = validate::browser_config(&versions.new, old, &configs.refs());
+            let found = versions.judge(found);
+            let pods = DryPods::of(api, versions.new, versions.old);
+            let pods = match versions.old_is_unreadable {
+                true => pods.with_unknown_old(),
+                false => pods,
+            };
+            Ok((found, pods))
+        });
+        let (mut found, pods) = match timeout_at(deadline.into(), checked).await {
+            Ok(Some(Ok(checked))) => checked,
+            Ok(Some(Err(unreadable))) => return unreadable,
+            Ok(None) | Err(_) => return overdue(),
+        };
+        let tried = self.try_pods(pods, &tenant, deadline).await;
+        found.refusals.extend(tried.refusals);
+        // Of many warnings the first are shown: one about the chain is not in any status.
+        found.warnings.splice(0..0, tried.warnings);
+        answer(found)
+    }
+
+    /// Passes pods through the chain, one after the other. They become nothing.
+    async fn try_pods(&self, pods: DryPods, tenant: &Tenant, deadline: Instant) -> Findings {
+        let mut verdicts = Verdicts {
+            late: pods.left(),
+            ..Verdicts::default()
+        };
+        if verdicts.late == 0 {
+            return verdicts.findings();
+        }
+        let tries = self.try_each(pods, (tenant, deadline), &mut verdicts);
+        let no_chain = timeout_at(deadline.into(), tries).await;
+        let mut findings = verdicts.findings();
+        if let Ok(Some(reason)) = no_chain {
+            let text = format!("its pods were not tried on the chain: {reason}");
+            findings.warnings.push(about_chain(&[], &text));
+            return findings;
+        }
+        for (count, why) in [
+            (verdicts.late, "there was not enough time"),
+            (verdicts.excess, "they are too many or too large"),
+        ] {
+            if count > 0 {
+                let text = format!("{count} versions were not tried on the chain: {why}");
+                findings.warnings.insert(0, about_chain(&[], &text));
+            }
+        }
+        findings
+    }
+
+    /// Returns why there is no chain, if that is so.
+    async fn try_each(
+        &self,
+        mut pods: DryPods,
+        (tenant, deadline): (&Tenant, Instant),
+        verdicts: &mut Verdicts,
+    ) -> Option<String> {
+        let (peer, namespace) = tenant.clone();
+        let Ok(_turn) = self.tries.take(peer, namespace).await else {
+            return Some(TOO_MANY.to_owned());
+        };
+        let mut known: Option<Option<NamespaceMetadata>> = None;
+        loop {
+            let (pod, rest) = self.with(pods, Iterator::next).await;
+            pods = rest;
+            let Some(DryPod { of, pod, request }) = pod else {
+                (verdicts.late, verdicts.excess) = (0, pods.untried());
+                return None;
+            };
+            verdicts.late = pods.left() + 1;
+            if known.is_none() {
+                known = Some(self.namespaces.of(tenant, deadline).await);
+            }
+            let request = PodRequest {
+                deadline: Some(deadline),
+                ..request.of_namespace(known.clone().flatten())
+            };
+            let mut verdict = self.mutate(pod, request.clone(), tenant).await;
+            if let Verdict::Denied(reason) = verdict {
+                let version = of.clone();
+                let before = self.with(pods, move |pods| pods.before(&version)).await;
+                pods = before.1;
+                verdict = self.judge(reason, before.0, request, tenant).await;
+            }
+            if let Verdict::NoChain(reason) = verdict {
+                return Some(reason);
+            }
+            verdicts.note(of, verdict);
+            verdicts.late -= 1;
+        }
+    }
+
+    /// Makes a pod on a thread for large objects.
+    async fn with<T: Send + 'static>(
+        &self,
+        mut pods: DryPods,
+        make: impl FnOnce(&mut DryPods) -> T + Send + 'static,
+    ) -> (T, DryPods) {
+        let made = self.blocking.run(move || (make(&mut pods), pods));
+        made.await
+    }
+
+    /// Tells a denial of what the update changes from one of what is stored.
+    async fn judge(
+        &self,
+        reason: String,
+        before: Before,
+        request: PodRequest,
+        tenant: &Tenant,
+    ) -> Verdict {
+        match before {
+            Before::Absent => Verdict::Denied(reason),
+            Before::Same => Verdict::DeniedBefore(reason),
+            Before::Other(old) => match self.mutate(old, request, tenant).await {
+                // Of many reasons a plugin may say only the first.
+                Verdict::Denied(_) => Verdict::DeniedBefore(reason),
+                _ => Verdict::Denied(reason),
+            },
+        }
+    }
+
+    async fn mutate(&self, pod: Value, request: PodRequest, tenant: &Tenant) -> Verdict {
+        let (peer, namespace) = tenant.clone();
+        let Ok(_turn) = self.turns.take(peer, namespace).await else {
+            return Verdict::NoChain(TOO_MANY.to_owned());
+        };
+        match self.mutator.mutate(pod, request).await {
+            Ok(_) => Verdict::Accepted,
+            Err(rejected) => Verdict::of(&rejected),
+        }
+    }
+}
+
+/// What the chain says of a pod.
+enum Verdict {
+    Accepted,
+    Denied(String),
+    /// What is stored is denied too.
+    DeniedBefore(String),
+    Broken(String),
+    /// No plugin was called, and none will be.
+    NoChain(String),
+}
+
+impl Verdict {
+    fn of(rejected: &RejectedPod) -> Self {
+        let last = rejected.runs.last();
+        let (plugin, message) = (last.map(|run| &run.plugin), rejected.rejection.message());
+        match (&rejected.rejection, plugin, last.map(|run| &run.outcome)) {
+            (PodRejection::Denied(_), Some(plugin), Some(PluginOutcome::Denied(reason))) => {
+                Self::Denied(format!("plugin {plugin} denies its pod: {reason}"))
+            }
+            (PodRejection::Denied(_), ..) => Self::Denied(format!("its pod is denied: {message}")),
+            (_, Some(plugin), Some(PluginOutcome::Failed(failure))) => {
+                Self::Broken(format!("plugin {plugin} failed on its pod: {failure}"))
+            }
+            (_, None, _) => Self::NoChain(message.to_owned()),
+            _ => Self::Broken(format!("its pod was not tried on the chain: {message}")),
+        }
+    }
+}
+
+/// The versions of each reason, since a plugin often says the same of many.
+#[derive(Default)]
+struct Verdicts {
+    denied: BTreeMap<String, Vec<Version>>,
+    tolerated: BTreeMap<String, Vec<Version>>,
+    /// How many were not tried for lack of time.
+    late: usize,
+    /// How many were not, since they are too many or too large.
+    excess: usize,
+}
+
+impl Verdicts {
+    fn note(&mut self, version: Version, verdict: Verdict) {
+        let (noted, reason) = match verdict {
+            Verdict::Accepted | Verdict::NoChain(_) => return,
+            Verdict::Denied(reason) => (&mut self.denied, reason),
+            Verdict::DeniedBefore(reason) | Verdict::Broken(reason) => {
+                (&mut self.tolerated, reason)
+            }
+        };
+        noted.entry(reason).or_default().push(version);
+    }
+
+    fn findings(&self) -> Findings {
+        let all = |noted: &BTreeMap<String, Vec<Version>>| {
+            let reasons = noted.iter().map(|(reason, versions)| {
+                let pairs: Vec<Pair<'_>> = versions.iter().map(Version::pair).collect();
+                about_chain(&pairs, reason)
+            });
+            reasons.collect()
+        };
+        Findings {
+            refusals: all(&self.denied),
+            warnings: all(&self.tolerated),
+        }
+    }
+}
+
+fn about_chain(pairs: &[Pair<'_>], text: &str) -> Finding {
+    Finding::about(pairs, text, Subject::Chain)
+}
+
+/// Which set of API groups the object is in.
+fn api_of(review: &ReviewRequest) -> SelenosisApi {
+    let kind = &review.kind;
+    let api_version = format!("{}/{}", kind.group, kind.version);
+    SelenosisApi::recognize(&api_version, &kind.kind)
+        .map(|(api, _)| api)
+        .unwrap_or_default()
+}
+
+impl ObjectWebhook {
+    /// Checks a Cleaner, and compiles its conditions on threads of their own: they may take long.
+    async fn cleaner(&self, review: ReviewRequest, deadline: Instant) -> Answer {
+        let checked = async {
+            let tenant = review.tenant();
+            let read = self.run(tenant.clone(), move || {
+                Versions::<CleanerObject>::read(review)
+            });
+            let versions = match read.await {
+                Some(Ok(versions)) => versions,
+                Some(Err(unreadable)) => return unreadable,
+                None => return overdue(),
+            };
+            let new = &versions.new;
+            let old = versions.old.as_ref().map(|old| &old.spec);
+            // Our own writes change no spec.
+            if new.metadata.deletion_timestamp.is_some() || old == Some(&new.spec) {
+                return Answer::admitted();
+            }
+            let findings = self
+                .cleaners
+                .check(&new.spec, old, (tenant.0, &tenant.1))
+                .await;
+            answer(versions.judge(findings))
+        };
+        timeout_at(deadline.into(), checked)
+            .await
+            .unwrap_or_else(|_| overdue())
+    }
+
+    /// Checks a PortalExpose. Services and other PortalExposes are not known here, and the operator checks them.
+    async fn portal_expose(&self, review: ReviewRequest, deadline: Instant) -> Answer {
+        let classes = self.caches.classes();
+        self.check(
+            review,
+            deadline,
+            move |versions: &Versions<PortalExposeObject>| {
+                let candidates = classes.as_ref().map(|classes| classes.candidates());
+                let around = portal::Around {
+                    classes: candidates.as_deref(),
+                    ..portal::Around::default()
+                };
+                portal::portal_expose(&versions.new, versions.old.as_ref(), &around)
+            },
+        )
+        .await
+    }
+
+    /// Checks a TunnelClass.
+    async fn tunnel_class(&self, review: ReviewRequest, deadline: Instant) -> Answer {
+        let classes = self.caches.classes().unwrap_or_default();
+        self.check(
+            review,
+            deadline,
+            move |versions: &Versions<TunnelClassObject>| {
+                let old = versions.old.as_ref();
+                portal::tunnel_class(&versions.new, old, &classes.candidates())
+            },
+        )
+        .await
+    }
+
+    /// Checks a Cluster. Its provider is not known here, so the operator decides about templates that name files.
+    async fn cluster(&self, review: ReviewRequest, deadline: Instant) -> Answer {
+        self.check(review, deadline, |versions: &Versions<ClusterObject>| {
+            let (old, around) = (
+                versions.old.as_ref(),
+                infrastructure::ClusterAround::default(),
+            );
+            infrastructure::cluster(&versions.new, old, around)
+        })
+        .await
+    }
+
+    /// Checks a Cloud or a GlobalCloud.
+    async fn cloud(&self, review: ReviewRequest, deadline: Instant) -> Answer {
+        self.check(review, deadline, |versions: &Versions<CloudObject>| {
+            infrastructure::cloud(&versions.new, versions.old.as_ref())
+        })
+        .await
+    }
+
+    /// Checks an InfrastructureProvider or a GlobalInfrastructureProvider.
+    async fn provider(&self, review: ReviewRequest, deadline: Instant) -> Answer {
+        self.check(
+            review,
+            deadline,
+            |versions: &Versions<InfrastructureProviderObject>| {
+                infrastructure::provider(&versions.new, versions.old.as_ref())
+            },
+        )
+        .await
+    }
 }
 
 #[cfg(test)]

@@ -14,9 +14,8 @@ use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::looks::{Look, Looks, Problem};
-use super::slot::{CertificateSlot, Served, written};
 use super::x509::Certificate;
+use super::{CertificateSlot, Look, Looks, Problem, Served, written};
 
 /// The pause between two looks at the directory.
 const LOOK: Duration = Duration::from_secs(10);

@@ -11,13 +11,10 @@ use rustls::pki_types::ServerName;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::OwnSetup;
-use super::configuration::{TrustedSince, is_trusted, is_unknown};
-use super::looks::{Look, Looks, Problem};
-use super::plan::Times;
-use super::secret::{OurSecret, Serving};
-use super::slot::{CertificateSlot, Served, written};
-use super::x509::Certificate;
+use super::cluster::{TrustedSince, is_trusted, is_unknown};
+use super::issue::Times;
+use super::x509::{Certificate, OurSecret, Serving};
+use super::{CertificateSlot, Look, Looks, OwnSetup, Problem, Served, written};
 
 /// Serves the certificate in the Secret, until `stop` is cancelled.
 pub async fn serve_own(

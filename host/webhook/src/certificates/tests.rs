@@ -6,13 +6,13 @@ mod loops;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use prometheus_client::registry::Registry;
 use rustls::crypto::ring;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 
-use super::slot::{Served, written};
 use super::x509::{self, Certificate, Pair, our_authorities};
 use super::*;
 
@@ -35,7 +35,7 @@ pub(super) fn setup(client: Client, hosts: &[&str]) -> OwnSetup {
         clock: Clock::new(),
         hosts: Hosts::parse(hosts).unwrap(),
         lifetime: LIFETIME,
-        metrics: CertificateMetrics::default(),
+        metrics: CertificateMetrics::register(&mut Registry::default()),
     }
 }
 
@@ -104,7 +104,9 @@ pub(super) async fn connect_any(
 }
 
 fn slot() -> Arc<CertificateSlot> {
-    Arc::new(CertificateSlot::new(CertificateMetrics::default()))
+    Arc::new(CertificateSlot::new(CertificateMetrics::register(
+        &mut Registry::default(),
+    )))
 }
 
 fn pem(pairs: &[&Pair]) -> String {

@@ -16,8 +16,7 @@ use serde_json::{Value, json};
 use super::{CONTAINERS, Namespaces, PodWebhook};
 use crate::PeerTurns;
 use crate::metrics::{Outcome, WebhookMetrics};
-use crate::review::{Answer, ReviewRequest, Tenant, parse};
-use crate::unavailable::Unavailable;
+use crate::review::{Answer, ReviewRequest, Tenant, Unavailable, parse};
 
 const DIGEST: &str = "sha256:this";
 

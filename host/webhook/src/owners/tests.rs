@@ -11,11 +11,9 @@ use podloom_turns::Limits;
 use serde_json::{Value, json};
 use tower::service_fn;
 
-use super::cache::{Cache, Found};
-use super::{Kept, OwnerKind, Owners, UnknownOwners};
+use super::{Cache, Found, Kept, OwnerKind, Owners, UnknownOwners};
 use crate::PeerTurns;
-use crate::review::{ReviewRequest, parse};
-use crate::unavailable::Unavailable;
+use crate::review::{ReviewRequest, Unavailable, parse};
 
 const REPLICA_SETS: &str = "system:serviceaccount:kube-system:replicaset-controller";
 

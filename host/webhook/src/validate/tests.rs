@@ -163,8 +163,8 @@ async fn ask_within(
     let body =
         json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": whole });
     let review = parse(body.to_string().as_bytes()).expect("it is a review");
-    let path = format!("/validate/{plural}");
-    let row = ROWS.iter().find(|row| row.path == path);
+    let endpoint = format!("validate/{plural}");
+    let row = ROWS.iter().find(|row| row.endpoint == endpoint);
     let row = row.expect("the kind has a row");
     webhook.answer(row, review, Instant::now() + time).await
 }

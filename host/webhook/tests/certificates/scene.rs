@@ -15,6 +15,7 @@ use kube::{Api, Client};
 use podloom_control_loop::NoRecorder;
 use podloom_controllers::Clock;
 use podloom_webhook::{CertificateMetrics, CertificateSlot, Hosts, OwnSetup, issue, serve_own};
+use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::{interval, sleep, timeout};
@@ -101,13 +102,15 @@ impl Scene {
                 clock: Clock::new(),
                 hosts: Hosts::parse(&HOSTS).unwrap(),
                 lifetime,
-                metrics: CertificateMetrics::default(),
+                metrics: CertificateMetrics::register(&mut Registry::default()),
             },
         }
     }
 
     pub(crate) fn replica(&self) -> Replica {
-        let slot = Arc::new(CertificateSlot::new(CertificateMetrics::default()));
+        let slot = Arc::new(CertificateSlot::new(CertificateMetrics::register(
+            &mut Registry::default(),
+        )));
         let serving = serve_own(
             self.setup.clone(),
             Arc::clone(&slot),

@@ -1,5 +1,7 @@
 //! Requests to a counterfeit API server, one that repeats keys where it can.
 
+mod configuration;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex};

@@ -4,11 +4,12 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use podloom_control_loop::NoRecorder;
+use prometheus_client::registry::Registry;
 use rustls::pki_types::ServerName;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
-use super::super::slot::CertificateMetrics;
+use super::super::CertificateMetrics;
 use super::super::tests::connect_any;
 use super::super::x509::{self, Pair};
 use super::*;
@@ -28,7 +29,9 @@ impl Scene {
     fn new() -> Self {
         let place = tempfile::tempdir().unwrap();
         fs::create_dir(place.path().join("tls")).unwrap();
-        let slot = Arc::new(CertificateSlot::new(CertificateMetrics::default()));
+        let slot = Arc::new(CertificateSlot::new(CertificateMetrics::register(
+            &mut Registry::default(),
+        )));
         let stop = CancellationToken::new();
         let serving = serve_files(
             place.path().join("tls"),

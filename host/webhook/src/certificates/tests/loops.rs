@@ -15,8 +15,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::super::secret::written;
-use super::super::x509::{self, Pair};
+use super::super::x509::{self, Pair, next_secret};
 use super::super::*;
 use super::api::{Api, CONFIGURATIONS, Fate, SECRET};
 use super::{HOSTS, LIFETIME, connect_any, setup};
@@ -78,7 +77,7 @@ async fn until_published(api: &Api) {
 /// The Secret's certificates, as an operator writes them.
 fn secret(authority: &Pair, leaf: &Pair) -> Value {
     let authorities = [authority.certificate.clone()];
-    let secret = written(None, &authorities, Some(&authority.key), Some(leaf));
+    let secret = next_secret(None, &authorities, Some(&authority.key), Some(leaf));
     serde_json::to_value(secret).unwrap()
 }
 

@@ -1,3 +1,5 @@
+mod secret;
+
 use super::*;
 
 const DAY: Duration = Duration::from_secs(86_400);

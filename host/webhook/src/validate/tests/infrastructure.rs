@@ -37,10 +37,11 @@ async fn update(plural: &str, old: &Value, new: &Value) -> Asked {
 #[test]
 fn each_kind_has_a_row() {
     for kind in InfrastructureKind::ALL {
-        let path = format!("/validate/{}", kind.plural());
-        let row = ROWS.iter().find(|row| row.path == path);
-        let row = row.unwrap_or_else(|| panic!("{path}"));
-        assert_eq!(format!("/{}", row.endpoint), path);
+        let endpoint = format!("validate/{}", kind.plural());
+        assert!(
+            ROWS.iter().any(|row| row.endpoint == endpoint),
+            "{endpoint}"
+        );
     }
 }
 

@@ -1,6 +1,6 @@
-use super::super::tests::api::Api;
-use super::super::tests::setup;
-use super::*;
+use super::super::super::tests::api::Api;
+use super::super::super::tests::setup;
+use super::super::*;
 
 /// The places of those webhooks that are ours.
 fn read(setup: &OwnSetup, configs: &[Value]) -> Vec<usize> {

@@ -2,8 +2,8 @@ use std::time::{Duration, SystemTime};
 
 use rustls::pki_types::ServerName;
 
-use super::super::x509;
-use super::*;
+use super::super::super::x509;
+use super::super::*;
 
 const LIFETIME: Duration = Duration::from_secs(90 * 86_400);
 
@@ -28,14 +28,14 @@ impl Made {
             .cloned()
             .collect();
         let (key, leaf) = (&self.authority.key, &self.leaf);
-        written(None, &authorities, Some(key), Some(leaf))
+        next_secret(None, &authorities, Some(key), Some(leaf))
             .data
             .unwrap()
     }
 }
 
 fn read(fields: Fields) -> OurSecret {
-    let mut secret = written(None, &[], None, None);
+    let mut secret = next_secret(None, &[], None, None);
     secret.data = Some(fields);
     OurSecret::read(Some(secret)).unwrap_or_else(|why| panic!("{why}"))
 }
