@@ -3,15 +3,14 @@
 //! Only what can never serve is refused. Whatever is missing here, a cache, a chain or time, costs warnings and nothing else.
 
 use std::collections::BTreeMap;
+use std::convert;
 use std::sync::Arc;
 use std::time::Instant;
 
 use futures::future::BoxFuture;
+use futures::{FutureExt, TryFutureExt};
 use kube::core::ObjectMeta;
-use podloom_api::{
-    BrowserConfigObject, BrowserObject, CleanerObject, CloudObject, ClusterObject,
-    InfrastructureProviderObject, PortalExposeObject, SelenosisApi, TunnelClassObject,
-};
+use podloom_api::{BrowserConfigObject, CleanerObject, SelenosisApi};
 use podloom_controllers::infrastructure::validate as infrastructure;
 use podloom_controllers::portal::validate as portal;
 use podloom_controllers::render::Pair;
@@ -64,41 +63,53 @@ const fn row(endpoint: &'static str, check: Check) -> Row {
     Row { endpoint, check }
 }
 
-/// One row for each kind.
+/// One row for each kind. The other Services and PortalExposes, and the provider of a Cluster, are not known here: the operator looks at them.
 pub(crate) const ROWS: [Row; 10] = [
     row("validate/browsers", |webhook, review, deadline| {
-        Box::pin(webhook.browser(review, deadline))
+        let configs = webhook.caches.configs(&review.namespace);
+        webhook.check(review, deadline, move |new, old| {
+            let refs = configs.as_ref().map(|configs| configs.refs());
+            validate::browser(new, old, refs.as_deref())
+        })
     }),
     row("validate/browserconfigs", |webhook, review, deadline| {
-        Box::pin(webhook.browser_config(review, deadline))
+        webhook.browser_config(review, deadline).boxed()
     }),
     row("validate/portalexposes", |webhook, review, deadline| {
-        Box::pin(webhook.portal_expose(review, deadline))
+        let classes = webhook.caches.classes();
+        webhook.check(review, deadline, move |new, old| {
+            let candidates = classes.as_ref().map(|classes| classes.candidates());
+            let around = portal::Around {
+                classes: candidates.as_deref(),
+                ..portal::Around::default()
+            };
+            portal::portal_expose(new, old, &around)
+        })
     }),
     row("validate/tunnelclasses", |webhook, review, deadline| {
-        Box::pin(webhook.tunnel_class(review, deadline))
+        let classes = webhook.caches.classes().unwrap_or_default();
+        webhook.check(review, deadline, move |new, old| {
+            portal::tunnel_class(new, old, &classes.candidates())
+        })
     }),
     row("validate/clusters", |webhook, review, deadline| {
-        Box::pin(webhook.cluster(review, deadline))
+        webhook.check(review, deadline, |new, old| {
+            infrastructure::cluster(new, old, infrastructure::ClusterAround::default())
+        })
     }),
-    row("validate/clouds", |webhook, review, deadline| {
-        Box::pin(webhook.cloud(review, deadline))
-    }),
-    row("validate/globalclouds", |webhook, review, deadline| {
-        Box::pin(webhook.cloud(review, deadline))
-    }),
-    row(
-        "validate/infrastructureproviders",
-        |webhook, review, deadline| Box::pin(webhook.provider(review, deadline)),
-    ),
-    row(
-        "validate/globalinfrastructureproviders",
-        |webhook, review, deadline| Box::pin(webhook.provider(review, deadline)),
-    ),
+    row("validate/clouds", CLOUD),
+    row("validate/globalclouds", CLOUD),
+    row("validate/infrastructureproviders", PROVIDER),
+    row("validate/globalinfrastructureproviders", PROVIDER),
     row("validate/cleaners", |webhook, review, deadline| {
-        Box::pin(webhook.cleaner(review, deadline))
+        webhook.cleaner(review, deadline).boxed()
     }),
 ];
+
+const CLOUD: Check =
+    |webhook, review, deadline| webhook.check(review, deadline, infrastructure::cloud);
+const PROVIDER: Check =
+    |webhook, review, deadline| webhook.check(review, deadline, infrastructure::provider);
 
 /// What is said if the deadline comes before the object is examined.
 const TOO_LARGE: &str = "not checked: there was not enough time";
@@ -123,39 +134,42 @@ impl ObjectWebhook {
         (answer, outcome)
     }
 
-    /// Reads the object of a review and checks it, on a thread for large objects.
-    async fn check<K: DeserializeOwned + Send + 'static>(
+    /// Reads the object of a review and checks it against what is stored, on a thread for large objects.
+    fn check<K: DeserializeOwned + Send + 'static>(
         &self,
         review: ReviewRequest,
         deadline: Instant,
-        check: impl FnOnce(&Versions<K>) -> Findings + Send + 'static,
-    ) -> Answer {
-        let checked = self.run(review.tenant(), move || {
-            let versions = Versions::read(review)?;
-            let findings = check(&versions);
-            Ok(versions.judge(findings))
+        check: impl FnOnce(&K, Option<&K>) -> Findings + Send + 'static,
+    ) -> BoxFuture<'_, Answer> {
+        let checked = self.read(review, deadline, move |versions: Versions<K>| {
+            versions.judge(check(&versions.new, versions.old.as_ref()))
         });
-        match timeout_at(deadline.into(), checked).await {
-            Ok(Some(Ok(findings))) => answer(findings),
-            Ok(Some(Err(unreadable))) => unreadable,
-            Ok(None) | Err(_) => overdue(),
-        }
+        checked.map_ok_or_else(convert::identity, answer).boxed()
     }
 
-    /// Runs work on a thread for large objects, when it is the turn of this tenant; none if too many wait.
-    async fn run<T: Send + 'static>(
+    /// Reads the object of a review and looks at it, on a thread for large objects, when it is the turn of its tenant. If it cannot, that
+    /// is the answer.
+    async fn read<K: DeserializeOwned, T: Send + 'static>(
         &self,
-        (peer, namespace): Tenant,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Option<T> {
-        let turn = self.checks.take(peer, namespace).await.ok()?;
-        // The work goes on if nobody waits for it any more, and so does its turn.
-        let work = move || {
-            let done = work();
-            drop(turn);
-            done
+        review: ReviewRequest,
+        deadline: Instant,
+        look: impl FnOnce(Versions<K>) -> T + Send + 'static,
+    ) -> Result<T, Answer> {
+        let (peer, namespace) = review.tenant();
+        let looked = async {
+            let turn = self.checks.take(peer, namespace).await.ok()?;
+            // The work goes on if nobody waits for it any more, and so does its turn.
+            let work = move || {
+                let looked = Versions::read(review).map(look);
+                drop(turn);
+                looked
+            };
+            Some(self.blocking.run(work).await)
         };
-        Some(self.blocking.run(work).await)
+        match timeout_at(deadline.into(), looked).await {
+            Ok(Some(looked)) => looked,
+            Ok(None) | Err(_) => Err(overdue()),
+        }
     }
 }
 
@@ -258,29 +272,15 @@ fn answer(findings: Findings) -> Answer {
 const TOO_MANY: &str = "too many pods wait for the chain";
 
 impl ObjectWebhook {
-    /// Checks a Browser.
-    async fn browser(&self, review: ReviewRequest, deadline: Instant) -> Answer {
-        let configs = self.caches.configs(&review.namespace);
-        self.check(
-            review,
-            deadline,
-            move |versions: &Versions<BrowserObject>| {
-                let refs = configs.as_ref().map(|configs| configs.refs());
-                validate::browser(&versions.new, versions.old.as_ref(), refs.as_deref())
-            },
-        )
-        .await
-    }
-
     /// Checks a BrowserConfig, then tries its pods.
     async fn browser_config(&self, review: ReviewRequest, deadline: Instant) -> Answer {
         let namespace = review.namespace.clone();
         let configs = self.caches.configs(&namespace).unwrap_or_default();
         let (api, tenant) = (api_of(&review), review.tenant());
-        let checked = self.run(tenant.clone(), move || {
-            let mut versions: Versions<BrowserConfigObject> = Versions::read(review)?;
+        let checked = self.read(review, deadline, move |mut versions| {
+            let new: &mut BrowserConfigObject = &mut versions.new;
             // What the API server calls it is what counts.
-            versions.new.metadata.namespace = Some(namespace);
+            new.metadata.namespace = Some(namespace);
             let old = versions.old.as_ref();
             let found = validate::browser_config(&versions.new, old, &configs.refs());
             let found = versions.judge(found);
@@ -289,18 +289,40 @@ impl ObjectWebhook {
                 true => pods.with_unknown_old(),
                 false => pods,
             };
-            Ok((found, pods))
+            (found, pods)
         });
-        let (mut found, pods) = match timeout_at(deadline.into(), checked).await {
-            Ok(Some(Ok(checked))) => checked,
-            Ok(Some(Err(unreadable))) => return unreadable,
-            Ok(None) | Err(_) => return overdue(),
+        let (mut found, pods) = match checked.await {
+            Ok(checked) => checked,
+            Err(answer) => return answer,
         };
         let tried = self.try_pods(pods, &tenant, deadline).await;
         found.refusals.extend(tried.refusals);
         // Of many warnings the first are shown: one about the chain is not in any status.
         found.warnings.splice(0..0, tried.warnings);
         answer(found)
+    }
+
+    /// Checks a Cleaner, and compiles its conditions on threads of their own: they may take long.
+    async fn cleaner(&self, review: ReviewRequest, deadline: Instant) -> Answer {
+        let (peer, namespace) = review.tenant();
+        let read = self.read(review, deadline, |versions: Versions<CleanerObject>| {
+            versions
+        });
+        let versions = match read.await {
+            Ok(versions) => versions,
+            Err(answer) => return answer,
+        };
+        let new = &versions.new;
+        let old = versions.old.as_ref().map(|old| &old.spec);
+        // Our own writes change no spec.
+        if new.metadata.deletion_timestamp.is_some() || old == Some(&new.spec) {
+            return Answer::admitted();
+        }
+        let checked = self.cleaners.check(&new.spec, old, (peer, &namespace));
+        match timeout_at(deadline.into(), checked).await {
+            Ok(findings) => answer(versions.judge(findings)),
+            Err(_) => overdue(),
+        }
     }
 
     /// Passes pods through the chain, one after the other. They become nothing.
@@ -493,101 +515,6 @@ fn api_of(review: &ReviewRequest) -> SelenosisApi {
     SelenosisApi::recognize(&api_version, &kind.kind)
         .map(|(api, _)| api)
         .unwrap_or_default()
-}
-
-impl ObjectWebhook {
-    /// Checks a Cleaner, and compiles its conditions on threads of their own: they may take long.
-    async fn cleaner(&self, review: ReviewRequest, deadline: Instant) -> Answer {
-        let checked = async {
-            let tenant = review.tenant();
-            let read = self.run(tenant.clone(), move || {
-                Versions::<CleanerObject>::read(review)
-            });
-            let versions = match read.await {
-                Some(Ok(versions)) => versions,
-                Some(Err(unreadable)) => return unreadable,
-                None => return overdue(),
-            };
-            let new = &versions.new;
-            let old = versions.old.as_ref().map(|old| &old.spec);
-            // Our own writes change no spec.
-            if new.metadata.deletion_timestamp.is_some() || old == Some(&new.spec) {
-                return Answer::admitted();
-            }
-            let findings = self
-                .cleaners
-                .check(&new.spec, old, (tenant.0, &tenant.1))
-                .await;
-            answer(versions.judge(findings))
-        };
-        timeout_at(deadline.into(), checked)
-            .await
-            .unwrap_or_else(|_| overdue())
-    }
-
-    /// Checks a PortalExpose. Services and other PortalExposes are not known here, and the operator checks them.
-    async fn portal_expose(&self, review: ReviewRequest, deadline: Instant) -> Answer {
-        let classes = self.caches.classes();
-        self.check(
-            review,
-            deadline,
-            move |versions: &Versions<PortalExposeObject>| {
-                let candidates = classes.as_ref().map(|classes| classes.candidates());
-                let around = portal::Around {
-                    classes: candidates.as_deref(),
-                    ..portal::Around::default()
-                };
-                portal::portal_expose(&versions.new, versions.old.as_ref(), &around)
-            },
-        )
-        .await
-    }
-
-    /// Checks a TunnelClass.
-    async fn tunnel_class(&self, review: ReviewRequest, deadline: Instant) -> Answer {
-        let classes = self.caches.classes().unwrap_or_default();
-        self.check(
-            review,
-            deadline,
-            move |versions: &Versions<TunnelClassObject>| {
-                let old = versions.old.as_ref();
-                portal::tunnel_class(&versions.new, old, &classes.candidates())
-            },
-        )
-        .await
-    }
-
-    /// Checks a Cluster. Its provider is not known here, so the operator decides about templates that name files.
-    async fn cluster(&self, review: ReviewRequest, deadline: Instant) -> Answer {
-        self.check(review, deadline, |versions: &Versions<ClusterObject>| {
-            let (old, around) = (
-                versions.old.as_ref(),
-                infrastructure::ClusterAround::default(),
-            );
-            infrastructure::cluster(&versions.new, old, around)
-        })
-        .await
-    }
-
-    /// Checks a Cloud or a GlobalCloud.
-    async fn cloud(&self, review: ReviewRequest, deadline: Instant) -> Answer {
-        self.check(review, deadline, |versions: &Versions<CloudObject>| {
-            infrastructure::cloud(&versions.new, versions.old.as_ref())
-        })
-        .await
-    }
-
-    /// Checks an InfrastructureProvider or a GlobalInfrastructureProvider.
-    async fn provider(&self, review: ReviewRequest, deadline: Instant) -> Answer {
-        self.check(
-            review,
-            deadline,
-            |versions: &Versions<InfrastructureProviderObject>| {
-                infrastructure::provider(&versions.new, versions.old.as_ref())
-            },
-        )
-        .await
-    }
 }
 
 #[cfg(test)]
