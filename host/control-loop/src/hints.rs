@@ -45,16 +45,13 @@ use crate::Id;
 pub struct Hints<I>(Arc<Shared<I>>);
 
 struct Shared<I> {
-    pending: Mutex<Pending<I>>,
+    /// None once the loop has ended.
+    pending: Mutex<Option<Pending<I>>>,
     pushed: Notify,
 }
 
-/// Each id once, so its size is bounded by the number of ids, like the queue's.
-struct Pending<I> {
-    order: Vec<I>,
-    known: HashSet<I>,
-    is_open: bool,
-}
+/// The ids in their order, and as a set. Each is there once, so the size is bounded by the number of ids, like the queue's.
+type Pending<I> = (Vec<I>, HashSet<I>);
 
 impl<I: Id> Hints<I> {
     /// Asks for an id to be handled, at once if a worker is free.
@@ -62,9 +59,12 @@ impl<I: Id> Hints<I> {
     /// Never waits. An id that is pending already is not pushed twice. After the loop has ended it does nothing.
     pub fn push(&self, id: I) {
         let is_new = self.change(|pending| {
-            let is_new = pending.is_open && pending.known.insert(id.clone());
+            let Some((order, known)) = pending else {
+                return false;
+            };
+            let is_new = known.insert(id.clone());
             if is_new {
-                pending.order.push(id);
+                order.push(id);
             }
             is_new
         });
@@ -80,32 +80,24 @@ impl<I: Id> Hints<I> {
 
     /// Takes the pending ids, in order.
     pub(crate) fn take(&self) -> Vec<I> {
-        self.change(|pending| {
-            pending.known.clear();
-            std::mem::take(&mut pending.order)
-        })
+        let taken = self.change(|pending| {
+            let (order, known) = pending.as_mut()?;
+            known.clear();
+            Some(std::mem::take(order))
+        });
+        taken.unwrap_or_default()
     }
 }
 
 impl<I> Hints<I> {
     /// Drops pending ids, and ignores all later ones.
     pub(crate) fn close(&self) {
-        self.change(|pending| {
-            *pending = Pending {
-                is_open: false,
-                ..Pending::default()
-            };
-        });
+        self.change(|pending| *pending = None);
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut Pending<I>) -> T) -> T {
-        change(
-            &mut self
-                .0
-                .pending
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner),
-        )
+    fn change<T>(&self, change: impl FnOnce(&mut Option<Pending<I>>) -> T) -> T {
+        let pending = self.0.pending.lock();
+        change(&mut pending.unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -118,19 +110,9 @@ impl<I> Clone for Hints<I> {
 impl<I> Default for Hints<I> {
     fn default() -> Self {
         Self(Arc::new(Shared {
-            pending: Mutex::new(Pending::default()),
+            pending: Mutex::new(Some((Vec::new(), HashSet::new()))),
             pushed: Notify::new(),
         }))
-    }
-}
-
-impl<I> Default for Pending<I> {
-    fn default() -> Self {
-        Self {
-            order: Vec::new(),
-            known: HashSet::new(),
-            is_open: true,
-        }
     }
 }
 

@@ -36,6 +36,13 @@ macro_rules! measurements {
                 (self.record)(name, Measurement::$measurement $(($($value),+))?);
             })+
         }
+
+        #[cfg(feature = "prometheus")]
+        impl Recorder for prometheus::LoopMetrics {
+            $(fn $method(&self, name: &str $($(, $value: $type)+)?) {
+                self.record(name, Measurement::$measurement $(($($value),+))?);
+            })+
+        }
     };
 }
 

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span, error, info, info_span, warn};
 
-use self::work::{CallError, End, GRACE, Shared, Step, Work, caught, causes, expired, until};
+use self::work::{CallError, End, GRACE, Shared, Work, called, caught, causes, expired};
 use crate::parts::HintStream;
 use crate::queue::{Backoff, Ended, FAR, Fate, LEAST, Popped, Queue, Reason};
 use crate::recorder::CallOutcome;
@@ -224,7 +224,7 @@ where
         }
     }
 
-    fn log_failure(&self, popped: &Popped<I>, step: Step, failure: &CallError, fate: Fate) {
+    fn log_failure(&self, popped: &Popped<I>, step: &'static str, failure: &CallError, fate: Fate) {
         let meter = &self.shared.meter;
         if matches!(failure, CallError::Panic(_)) {
             meter.record(|recorder, name| recorder.panicked(name));
@@ -237,7 +237,7 @@ where
             "loop" = meter.name,
             id = %popped.id,
             attempt = popped.attempt,
-            step = step.as_str(),
+            step,
             error = causes(failure),
             retry_in = retry_in.map(tracing::field::debug),
             "handling an id failed"
@@ -379,8 +379,8 @@ impl<I: Id, So: Source<I>> Feed<I, So> {
 
     async fn open(&self, ctx: &Ctx) -> Result<HintStream<I>, CallError> {
         let limit = self.options.list_timeout;
-        let open = async { until(|| self.source.watch(ctx), expired(limit), &ctx.cancel).await };
-        caught(open).instrument(ctx.span.clone()).await
+        let open = called(|| self.source.watch(ctx), expired(limit), &ctx.cancel);
+        open.instrument(ctx.span.clone()).await
     }
 
     /// Forwards hints until the stream ends or fails, and returns why.
@@ -430,8 +430,8 @@ impl<I: Id, So: Source<I>> Feed<I, So> {
         let ctx = self.context(span, failures.saturating_add(1));
         let limit = self.options.list_timeout;
         let begun = Instant::now();
-        let list = async { until(|| self.source.list(&ctx), expired(limit), &ctx.cancel).await };
-        let listed = caught(list).instrument(ctx.span.clone()).await;
+        let list = called(|| self.source.list(&ctx), expired(limit), &ctx.cancel);
+        let listed = list.instrument(ctx.span.clone()).await;
         self.meter.record(|recorder, name| {
             recorder.list_duration(name, begun.elapsed(), CallOutcome::of(&listed));
         });

@@ -41,7 +41,8 @@ pub(super) struct Work {
 #[derive(Debug)]
 pub(super) enum End {
     Done(Next),
-    Failed(Step, CallError),
+    /// At this step: `acquire`, `get`, `handle`, or `task` for what is outside of them, such as a panic when a guard is dropped.
+    Failed(&'static str, CallError),
     /// Another holder has the lock.
     Busy(Option<Duration>),
     /// The loop was stopped before the handler was called.
@@ -55,27 +56,6 @@ impl End {
     }
 }
 
-/// Where a run failed.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Step {
-    Acquire,
-    Get,
-    Handle,
-    /// Outside of them, for example a panic when a guard is dropped.
-    Task,
-}
-
-impl Step {
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Acquire => "acquire",
-            Self::Get => "get",
-            Self::Handle => "handle",
-            Self::Task => "task",
-        }
-    }
-}
-
 impl Work {
     /// The result of a task that panicked or was aborted.
     pub(super) fn broken(error: JoinError) -> Self {
@@ -85,7 +65,7 @@ impl Work {
             CallError::Error(error.into())
         };
         Self {
-            end: End::Failed(Step::Task, failure),
+            end: End::Failed("task", failure),
             kind: None,
         }
     }
@@ -123,15 +103,15 @@ where
 
     async fn acquire(&self, ctx: &Ctx, id: &I) -> Result<Box<dyn Guard>, End> {
         let limit = expired(self.options.get_timeout);
-        let call = async { until(|| self.locker.acquire(ctx, id), limit, &ctx.cancel).await };
-        match self.unless_stopping(caught(call)).await? {
+        let call = called(|| self.locker.acquire(ctx, id), limit, &ctx.cancel);
+        match self.unless_stopping(call).await? {
             Ok(Acquired::Held(guard)) => Ok(guard),
             Ok(Acquired::Busy { retry_after }) => {
                 self.meter
                     .record(|recorder, name| recorder.lock_contended(name));
                 Err(End::Busy(retry_after))
             }
-            Err(failure) => Err(End::Failed(Step::Acquire, failure)),
+            Err(failure) => Err(End::Failed("acquire", failure)),
         }
     }
 
@@ -157,7 +137,7 @@ where
             recorder.handle_duration(name, begun.elapsed(), kind, CallOutcome::of(&handled));
         });
         Work {
-            end: handled.map_or_else(|failure| End::Failed(Step::Handle, failure), End::Done),
+            end: handled.map_or_else(|failure| End::Failed("handle", failure), End::Done),
             kind: Some(kind),
         }
     }
@@ -176,12 +156,12 @@ where
                 failure = expired(limit) => failure,
             }
         };
-        let call = async { until(|| self.storage.get(ctx, id), interrupt, &ctx.cancel).await };
-        let got = self.unless_stopping(caught(call)).await?;
+        let call = called(|| self.storage.get(ctx, id), interrupt, &ctx.cancel);
+        let got = self.unless_stopping(call).await?;
         self.meter.record(|recorder, name| {
             recorder.get_duration(name, begun.elapsed(), CallOutcome::of(&got));
         });
-        got.map_err(|failure| End::Failed(Step::Get, failure))
+        got.map_err(|failure| End::Failed("get", failure))
     }
 
     async fn handle(
@@ -199,11 +179,8 @@ where
                 failure = expired(limit) => failure,
             }
         };
-        let call = async {
-            let handling = || self.handler.handle(ctx, id, object);
-            until(handling, interrupt, &ctx.cancel).await
-        };
-        let handled = caught(call).await;
+        let handling = || self.handler.handle(ctx, id, object);
+        let handled = called(handling, interrupt, &ctx.cancel).await;
         // Another holder may have undone this work meanwhile.
         if lost.is_cancelled() && handled.is_ok() {
             return Err(CallError::LockLost);
@@ -304,9 +281,21 @@ fn message(panic: &(dyn Any + Send)) -> String {
         .unwrap_or_else(|| "without a message".to_owned())
 }
 
+/// Runs a call as [`until`] does, and turns its panic into an error.
+pub(super) async fn called<T, Call>(
+    call: impl FnOnce() -> Call,
+    interrupt: impl Future<Output = CallError>,
+    cancel: &CancellationToken,
+) -> Result<T, CallError>
+where
+    Call: Future<Output = Result<T, BoxError>>,
+{
+    caught(async { until(call, interrupt, cancel).await }).await
+}
+
 /// Runs a call until it ends or is interrupted. An interrupted call is cancelled, gets a grace period, and is dropped; whatever it still
 /// returns, it counts as failed. A call that is interrupted before it starts never starts.
-pub(super) async fn until<T, Call>(
+async fn until<T, Call>(
     call: impl FnOnce() -> Call,
     interrupt: impl Future<Output = CallError>,
     cancel: &CancellationToken,
