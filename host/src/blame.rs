@@ -3,30 +3,25 @@
 //! `lines` are the pod's, `authors` finds who wrote them, and `proof` what depends on which plugin; these are pure.
 
 mod authors;
-mod lines;
 mod proof;
 mod report;
 mod source;
-mod stamp;
-mod submitted;
-#[cfg(test)]
-mod tests;
-mod trials;
 
+use std::collections::BTreeSet;
 use std::mem;
 
 use anyhow::Context;
+use podloom_mutators::MutationEntry;
 use serde_json::Value;
 
 use self::authors::Authors;
 use self::proof::Proof;
 use self::report::Report;
 use self::source::{Origin, Source};
-use self::stamp::Stamp;
 use crate::cli::{BlameArguments, BlameFormat};
 use crate::error::CommandError;
 use crate::managed_fields::ManagedFields;
-use crate::output;
+use crate::{output, stamp};
 
 /// How many elements of lists are looked at to find out who wrote the lines: some seconds.
 const WORK: u64 = 100_000_000;
@@ -59,7 +54,7 @@ fn blame(
 ) -> anyhow::Result<String> {
     let report = Report {
         pod,
-        lines: &authors.blame(lines::of(pod)?, proof.trees()),
+        lines: &authors.blame(authors::of(pod)?, proof.trees()),
         stamp,
         fields: authors.fields,
         proof,
@@ -86,9 +81,54 @@ fn prove(
     match origin {
         Ok(mut origin) => {
             let template = mem::take(&mut origin.subject.pod);
-            origin.subject.pod = submitted::of(template, pod, authors);
-            trials::run(directory, chain, plugins, &origin)
+            origin.subject.pod = proof::submitted(template, pod, authors);
+            proof::run(directory, chain, plugins, &origin)
         }
         Err(why) => Ok(Proof::Impossible(why)),
     }
 }
+
+/// What a pod's stamp says.
+enum Stamp {
+    /// It has none, so it passed no chain.
+    None,
+    /// It has one that podloom did not write.
+    Unreadable,
+    Read {
+        /// The chain's digest.
+        chain: String,
+        /// In the order of the chain.
+        plugins: Vec<MutationEntry>,
+    },
+}
+
+impl Stamp {
+    fn of(pod: &Value) -> Self {
+        let Some(stamp) = stamp::Stamp::of(pod) else {
+            return Self::None;
+        };
+        match (stamp.digest, stamp.entries) {
+            (Some(chain), Some(plugins)) if names_each_once(&plugins) => {
+                Self::Read { chain, plugins }
+            }
+            _ => Self::Unreadable,
+        }
+    }
+
+    /// The plugins that it lists, in the order of the chain.
+    fn plugins(&self) -> &[MutationEntry] {
+        match self {
+            Self::Read { plugins, .. } => plugins,
+            _ => &[],
+        }
+    }
+}
+
+/// As a chain does.
+fn names_each_once(plugins: &[MutationEntry]) -> bool {
+    let names: BTreeSet<&str> = plugins.iter().map(|it| it.name.as_str()).collect();
+    names.len() == plugins.len()
+}
+
+#[cfg(test)]
+mod tests;

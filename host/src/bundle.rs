@@ -1,25 +1,29 @@
 //! `podloom bundle`: packs a plugin directory into a ConfigMap or an image.
 
-mod config_map;
-mod image;
-mod manifest;
 mod pack;
-mod report;
 
+use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use podloom_api::names::annotation::LAST_APPLIED;
+use podloom_image::{Config, Image, Layer};
 use podloom_mutators::{Bundle, Chain, Engine};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-pub(crate) use self::config_map::MAX_BYTES;
 pub(crate) use self::pack::gzip;
-use crate::chain::{self, Pods};
+use crate::chain::Pods;
 use crate::cli::BundleArguments;
 use crate::error::CommandError;
-use crate::{load, output};
+use crate::explain::count;
+use crate::output::{QUIET, TITLE, WARNING, paint};
+use crate::{chain, load, output};
 
 /// A file of the packed bundle.
 #[derive(Clone, Debug)]
@@ -81,15 +85,15 @@ pub(crate) fn run(arguments: &BundleArguments) -> Result<(), CommandError> {
         chain = load_again(&engine, &packed)?;
     }
     let as_image = !arguments.oci.is_empty();
-    output::print_note(&report::files(&packed, chain.digest(), !as_image));
+    output::print_note(&files(&packed, chain.digest(), !as_image));
     if as_image {
-        return image::write(arguments, &packed);
+        return write_image(arguments, &packed);
     }
     let maps = config_maps(arguments, &packed)?;
-    let texts = maps.iter().map(|map| config_map::yaml(&map.object));
+    let texts = maps.iter().map(|map| yaml(&map.object));
     let text = texts.collect::<anyhow::Result<Vec<_>>>()?.join("---\n");
     write(&arguments.output, &text)?;
-    output::print_note(&report::next_steps(&packed, &maps, &arguments.output));
+    output::print_note(&next_steps(&packed, &maps, &arguments.output));
     Ok(())
 }
 
@@ -114,7 +118,7 @@ fn config_maps(
             arguments.directory.display()
         ))
     };
-    let maps = config_map::distribute(packed)
+    let maps = distribute(packed)
         .map_err(|file| too_large(&format!("{} alone", file.name), file.bytes.len(), ""))?;
     if maps.len() > 1 && !arguments.split {
         let remedy = format!("split it into {} ConfigMaps with --split, or ", maps.len());
@@ -127,7 +131,7 @@ fn config_maps(
         };
         Ok(BundleMap {
             bytes: files.iter().map(|file| file.bytes.len()).sum(),
-            object: config_map::object(&name, &arguments.namespace, files)?,
+            object: object(&name, &arguments.namespace, files)?,
             name,
         })
     });
@@ -141,3 +145,212 @@ fn write(output: &Path, text: &str) -> Result<(), CommandError> {
     fs::write(output, text).with_context(|| format!("could not write {}", output.display()))?;
     Ok(())
 }
+
+// A bundle as an image, for an image volume.
+
+/// The image has no programs, so this is only a word that the format wants: every node mounts it.
+const ARCHITECTURE: &str = "amd64";
+
+/// Writes the image: the files of the bundle in its root.
+fn write_image(arguments: &BundleArguments, packed: &PackedBundle) -> Result<(), CommandError> {
+    if arguments.output == Path::new("-") {
+        return Err(CommandError::invalid(
+            "an image is not written to standard output: name a file with -o, for example -o podloom-plugins.tar",
+        ));
+    }
+    let mut layer = Layer::default();
+    for file in packed.files() {
+        layer
+            .add_bytes(file.bytes.clone(), &file.name)
+            .map_err(load::image_error)?;
+    }
+    let image = Image {
+        names: arguments.oci.clone(),
+        architecture: ARCHITECTURE.to_owned(),
+        config: Config::default(),
+        layer,
+    };
+    let written = podloom_image::write(&image, &arguments.output).map_err(load::image_error)?;
+    output::print_note(&format!(
+        "image {}\n{}\n",
+        arguments.oci.join(", "),
+        written.digest
+    ));
+    Ok(())
+}
+
+// What `podloom bundle` prints on standard error: sizes, and what to do next.
+
+/// The size of each file and of the bundle, and perhaps how much of a ConfigMap that is.
+fn files(packed: &PackedBundle, digest: &str, for_config_map: bool) -> String {
+    let mut text = String::new();
+    for file in packed.files() {
+        let _infallible = writeln!(
+            text,
+            "{:>9}  {}{}",
+            file.bytes.len(),
+            file.name,
+            paint(QUIET, &original(file))
+        );
+    }
+    let bytes = packed.bytes();
+    let sum = paint(TITLE, &format!("{bytes:>9}  bytes"));
+    let share = if for_config_map {
+        let percent = (bytes * 100).div_ceil(MAX_BYTES);
+        format!(", {percent} % of the {MAX_BYTES} that a ConfigMap holds")
+    } else {
+        String::new()
+    };
+    let _infallible = writeln!(text, "{sum}{share}\nchain {digest}");
+    text
+}
+
+fn original(file: &File) -> String {
+    let Some(original) = &file.original else {
+        return String::new();
+    };
+    let pin = if file.is_pinned {
+        "; its sha256 in chain.yaml is updated to that of the compressed file"
+    } else {
+        ""
+    };
+    format!("  from {}, {} bytes{pin}", original.name, original.bytes)
+}
+
+/// What the user has to know to apply the ConfigMaps.
+fn next_steps(packed: &PackedBundle, maps: &[BundleMap], output: &Path) -> String {
+    let mut text = String::new();
+    if maps.len() > 1 {
+        text.push_str(&of_several(packed, maps));
+    }
+    let largest = maps.iter().map(|map| annotation_bytes(&map.object)).max();
+    let largest = largest.unwrap_or_default();
+    if largest > MAX_ANNOTATIONS {
+        let _infallible = writeln!(
+            text,
+            "{} plain kubectl apply would fail: it stores a copy of {largest} bytes in an annotation, and the limit is \
+             {MAX_ANNOTATIONS}; use one of these:\n  kubectl apply --server-side -f {file}\n  kubectl create -f {file}\n  kubectl replace -f {file}",
+            paint(WARNING, "note:"),
+            file = output.display()
+        );
+    }
+    text
+}
+
+/// Several ConfigMaps are never updated at the same moment.
+fn of_several(packed: &PackedBundle, maps: &[BundleMap]) -> String {
+    let sizes = maps
+        .iter()
+        .map(|map| format!("{} with {} bytes", map.name, map.bytes));
+    let mut text = format!(
+        "{} for one projected volume: {}\n",
+        count(maps.len(), "ConfigMap"),
+        sizes.collect::<Vec<_>>().join(", ")
+    );
+    let unpinned = packed.plugins.iter().filter(|file| !file.is_pinned);
+    let unpinned: Vec<&str> = unpinned.map(|file| file.name.as_str()).collect();
+    if !unpinned.is_empty() {
+        let these = match unpinned.as_slice() {
+            [_] => "this plugin",
+            _ => "each of these plugins",
+        };
+        let _infallible = writeln!(
+            text,
+            "{} an update changes them one after the other, so old and new plugins may be mixed for a moment; the operator rejects \
+             such a mixture only if {these} has its sha256 in chain.yaml: {}",
+            paint(WARNING, "note:"),
+            unpinned.join(", ")
+        );
+    }
+    text
+}
+
+// ConfigMaps: their size limits, and how kubectl stores them.
+
+/// The API server's limit for all values of a ConfigMap together, decoded. Binary data is stored without base64, so such a ConfigMap
+/// also fits into etcd's default limit of 1.5 MiB.
+pub(crate) const MAX_BYTES: usize = 1_048_576;
+
+/// The API server's limit for all annotations of an object together.
+const MAX_ANNOTATIONS: usize = 262_144;
+
+/// Distributes files over as few ConfigMaps as first-fit finds.
+///
+/// # Errors
+///
+/// Returns a file that is too large for any ConfigMap.
+fn distribute(packed: &PackedBundle) -> Result<Vec<Vec<&File>>, &File> {
+    let mut maps: Vec<(usize, Vec<&File>)> = Vec::new();
+    for file in packed.files() {
+        let bytes = file.bytes.len();
+        if bytes > MAX_BYTES {
+            return Err(file);
+        }
+        let roomy = maps.iter_mut().find(|(used, _)| used + bytes <= MAX_BYTES);
+        match roomy {
+            Some((used, held)) => {
+                *used += bytes;
+                held.push(file);
+            }
+            None => maps.push((bytes, vec![file])),
+        }
+    }
+    Ok(maps.into_iter().map(|(_, held)| held).collect())
+}
+
+/// A ConfigMap with these files. Text goes into `data`, so that it stays readable.
+fn object(name: &str, namespace: &str, files: &[&File]) -> anyhow::Result<Value> {
+    let (mut data, mut binary_data) = (BTreeMap::new(), BTreeMap::new());
+    for file in files {
+        match std::str::from_utf8(&file.bytes) {
+            Ok(text) => {
+                data.insert(file.name.clone(), text.to_owned());
+            }
+            Err(_) => {
+                binary_data.insert(file.name.clone(), ByteString(file.bytes.clone()));
+            }
+        }
+    }
+    let labels = [("app.kubernetes.io/name".to_owned(), "podloom".to_owned())];
+    let map = ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: Some(namespace.to_owned()),
+            labels: Some(labels.into()),
+            ..ObjectMeta::default()
+        },
+        data: (!data.is_empty()).then_some(data),
+        binary_data: (!binary_data.is_empty()).then_some(binary_data),
+        immutable: None,
+    };
+    serde_json::to_value(map).context("could not write a ConfigMap")
+}
+
+/// A ConfigMap as YAML, with the parts that people read first.
+fn yaml(object: &Value) -> anyhow::Result<String> {
+    ["apiVersion", "kind", "metadata", "data", "binaryData"]
+        .into_iter()
+        .filter_map(|key| Some(output::yaml(&json!({ key: object.get(key)? }))))
+        .collect()
+}
+
+/// The size of the annotation in which `kubectl apply` would store a copy of the object.
+fn annotation_bytes(object: &Value) -> usize {
+    let mut copy = object.clone();
+    if let Some(Value::Object(metadata)) = copy.get_mut("metadata") {
+        metadata.insert("annotations".to_owned(), json!({}));
+    }
+    let text = copy.to_string();
+    // Go escapes these characters, so that its JSON is safe in HTML.
+    let escaped: usize = text
+        .chars()
+        .map(|char| match char {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => "\\u0000".len() - char.len_utf8(),
+            _ => 0,
+        })
+        .sum();
+    LAST_APPLIED.len() + text.len() + escaped + "\n".len()
+}
+
+#[cfg(test)]
+mod tests;

@@ -2,15 +2,9 @@
 //!
 //! `read` reads a cluster, `judge` says of one pod what is to be said, and `tally` counts by owner; the last two are pure.
 
-mod changed;
-mod findings;
 mod judge;
-mod mend;
-mod namespaces;
-mod pod;
 mod read;
 mod report;
-mod selector;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -19,10 +13,10 @@ mod webhook;
 use anyhow::Context;
 use kube::Client;
 
-pub(crate) use self::findings::{Counts, Findings};
 use self::judge::Unjudged;
 pub(crate) use self::judge::{Expected, Unclear};
 use self::report::Report;
+pub(crate) use self::tally::{Counts, Findings};
 use crate::cli::DriftArguments;
 use crate::error::CommandError;
 use crate::feed::Skipped;

@@ -2,22 +2,25 @@
 
 mod cluster;
 mod files;
-mod objects;
-mod scope;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
+use kube::Client;
+use podloom_mutation::NamespaceMetadata;
 use serde::Serialize;
+use serde_json::Value;
 use tokio::sync::mpsc::Sender;
 
+pub(crate) use self::cluster::{KINDS, Submitted, cleaned, submitted};
 use self::files::Files;
-
-pub(crate) use self::objects::{KINDS, Submitted, cleaned, submitted};
-pub(crate) use self::scope::{Reading, Scope, field, name};
-use crate::cli::{Against, PodArguments};
-use crate::error::{CommandError, Diagnostic};
-use crate::output;
+use crate::cli::{Against, PodArguments, RecordArguments};
+use crate::error::{CommandError, Diagnostic, shown};
+use crate::explain::count;
+use crate::lists::{Connection, Pages, Place, Trouble};
+use crate::render::Namespaces;
 use crate::render::pod::Subject;
+use crate::{lists, output};
 
 /// A pod before any chain.
 pub(crate) struct FoundPod {
@@ -90,4 +93,185 @@ pub(crate) fn no_pod(skipped: &[Skipped]) -> CommandError {
         message += &format!("\nskipped: {what}: {why}");
     }
     CommandError::invalid(message)
+}
+
+// What is read of a cluster: which namespaces and objects, with the user's own rights.
+
+/// What to read of a cluster.
+#[derive(Clone, Debug)]
+pub(crate) struct Scope {
+    /// None for that of the kubeconfig's context.
+    pub(crate) namespace: Option<String>,
+    /// Whether all namespaces are read.
+    pub(crate) is_all: bool,
+    /// Only namespaces with these labels.
+    pub(crate) namespace_selector: Option<String>,
+    /// Only objects with these labels.
+    pub(crate) selector: Option<String>,
+}
+
+impl From<&PodArguments> for Scope {
+    fn from(arguments: &PodArguments) -> Self {
+        Self {
+            namespace: arguments.namespace.clone(),
+            is_all: arguments.all_namespaces,
+            namespace_selector: arguments.namespace_selector.clone(),
+            selector: arguments.selector.clone(),
+        }
+    }
+}
+
+impl From<&RecordArguments> for Scope {
+    fn from(arguments: &RecordArguments) -> Self {
+        Self {
+            namespace: arguments.namespace.clone(),
+            is_all: arguments.all_namespaces,
+            namespace_selector: arguments.namespace_selector.clone(),
+            selector: arguments.selector.clone(),
+        }
+    }
+}
+
+/// A cluster that is being read.
+pub(crate) struct Reading {
+    pub(crate) client: Client,
+    /// None for all.
+    namespace: Option<String>,
+    /// Whether namespaces that are not known are left out.
+    is_selective: bool,
+    selector: Option<String>,
+    pub(crate) namespaces: Namespaces,
+    /// What could not be read.
+    pub(crate) skipped: Vec<Skipped>,
+    /// How many pods are left out since nothing that is read stands for them, by the kind of their owner.
+    unread: BTreeMap<String, usize>,
+}
+
+/// How many kinds of owners are named. A kind is whatever an owner reference says.
+const OWNERS: usize = 20;
+
+impl Reading {
+    /// Connects to the cluster of the kubeconfig's context, and reads the namespaces.
+    pub(crate) async fn begin(scope: Scope) -> Result<Self, CommandError> {
+        let Connection { client, namespace } = lists::connect().await?;
+        let mut reading = Self {
+            client,
+            namespace: (!scope.is_all).then(|| scope.namespace.unwrap_or(namespace)),
+            is_selective: scope.namespace_selector.is_some(),
+            selector: scope.selector,
+            namespaces: Namespaces::default(),
+            skipped: Vec::new(),
+            unread: BTreeMap::new(),
+        };
+        reading.read_namespaces(scope.namespace_selector).await?;
+        Ok(reading)
+    }
+
+    /// Reads the labels and annotations of namespaces, once. Without the right to, plugins know no more than their names, as in the
+    /// webhook.
+    async fn read_namespaces(&mut self, selector: Option<String>) -> Result<(), CommandError> {
+        let mut place = Place::new("v1", "namespaces");
+        place.fields = self
+            .namespace
+            .as_ref()
+            .map(|name| format!("metadata.name={name}"));
+        place.labels = selector;
+        let mut pages = Pages::of_metadata(&self.client, &place);
+        loop {
+            match pages.next().await {
+                Ok(None) => return Ok(()),
+                Ok(Some(page)) => {
+                    for namespace in page {
+                        let about = NamespaceMetadata::of(&namespace);
+                        self.namespaces.insert(name(&namespace), about);
+                    }
+                }
+                Err(Trouble::Forbidden(message)) if !self.is_selective => {
+                    let why = format!(
+                        "you may not list them ({message}), so namespaceSelector and plugins see only the label with their name"
+                    );
+                    self.skip("labels of namespaces", why);
+                    return Ok(());
+                }
+                Err(trouble) => return Err(trouble.into_error("namespaces")),
+            }
+        }
+    }
+
+    /// Where the objects of a kind are.
+    pub(crate) fn place(&self, api_version: &str, plural: &str) -> Place {
+        let mut place = Place::new(api_version, plural);
+        place.namespace.clone_from(&self.namespace);
+        place
+    }
+
+    /// Where the objects of a kind are, of which only those with the labels are read.
+    pub(crate) fn selected(&self, api_version: &str, plural: &str) -> Place {
+        let mut place = self.place(api_version, plural);
+        place.labels.clone_from(&self.selector);
+        place
+    }
+
+    /// The next page; none at the end, and if the kind is not served or may not be listed.
+    pub(crate) async fn next(
+        &mut self,
+        pages: &mut Pages<'_>,
+        what: &str,
+    ) -> Result<Option<Vec<Value>>, CommandError> {
+        match pages.next().await {
+            Ok(page) => Ok(page),
+            Err(Trouble::NotServed) => Ok(None),
+            Err(Trouble::Forbidden(message)) => {
+                self.skip(what, format!("you may not list them ({message})"));
+                Ok(None)
+            }
+            Err(trouble) => Err(trouble.into_error(what)),
+        }
+    }
+
+    /// Whether the objects of a namespace are not read.
+    pub(crate) fn is_left_out(&self, namespace: &str) -> bool {
+        self.is_selective && !self.namespaces.contains(namespace)
+    }
+
+    /// Counts a pod that is left out, since its owner is of a kind that is not read.
+    pub(crate) fn leave_out(&mut self, owner: String) {
+        let is_named = self.unread.contains_key(&owner) || self.unread.len() < OWNERS;
+        let owner = if is_named { owner } else { "…".to_owned() };
+        *self.unread.entry(owner).or_default() += 1;
+    }
+
+    /// What of the cluster is left out though it could be read.
+    pub(crate) fn left_out(&mut self) -> Vec<Skipped> {
+        let unread = std::mem::take(&mut self.unread).into_iter();
+        let skipped = unread.map(|(owner, pods)| Skipped {
+            what: format!("{} of a {}", count(pods, "pod"), shown(&owner)),
+            why: "owners of this kind are not read: put them into files, and name their pod templates with --pod-template".to_owned(),
+        });
+        skipped.collect()
+    }
+
+    /// Says once what is skipped: without rights, an API server refuses both groups of Browsers, even those that it does not have.
+    pub(crate) fn skip(&mut self, what: &str, why: String) {
+        if self.skipped.iter().any(|it| it.what == what) {
+            return;
+        }
+        self.skipped.push(Skipped {
+            what: what.to_owned(),
+            why,
+        });
+    }
+}
+
+/// The name of an object.
+pub(crate) fn name(object: &Value) -> String {
+    field(object, "name")
+}
+
+/// A field of the metadata.
+pub(crate) fn field(object: &Value, field: &str) -> String {
+    let text = object
+        .get("metadata")
+        .and_then(|it| it.get(field)?.as_str());
+    text.unwrap_or_default().to_owned()
 }

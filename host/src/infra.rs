@@ -1,21 +1,23 @@
 //! `podloom infra check`: checks Clusters, and what they run on, offline, and shows what is sent for them.
 
-mod objects;
-mod requests;
-
+use kube::core::Object as Stored;
+use podloom_api::{
+    CloudKind, CloudObject, ClusterObject, InfrastructureKind, InfrastructureProviderObject,
+    ProviderKind,
+};
 use podloom_controllers::Findings;
-use podloom_controllers::infrastructure::offline::{self, Request};
+use podloom_controllers::infrastructure::offline;
+use podloom_controllers::infrastructure::offline::Request;
 use podloom_controllers::infrastructure::validate::ClusterAround;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
-use self::objects::{Object, Objects, Status, same};
-use self::requests::Planned;
-use crate::cli::InfraCheckArguments;
-use crate::error::{CommandError, Diagnostic};
-use crate::explain;
-use crate::manifest::{self, Depth, Document, Unknown};
-use crate::output;
-use crate::render::typed::diagnostic;
-use crate::render::{Problems, duplicates, sort};
+use crate::cli::{Format, InfraCheckArguments};
+use crate::error::{CommandError, Diagnostic, escape_controls};
+use crate::manifest::{Depth, Document, DocumentKind, Unknown};
+use crate::render::{Problems, sort};
+use crate::render::{diagnostic, typed};
+use crate::{explain, manifest, output, render};
 
 /// Reads, checks and prints. Prints nothing that is sent if any object has an error, and reports the errors of all.
 pub(crate) fn check(arguments: &InfraCheckArguments) -> Result<(), CommandError> {
@@ -51,7 +53,7 @@ pub(crate) fn check(arguments: &InfraCheckArguments) -> Result<(), CommandError>
         return Err(CommandError::Invalid(problems.errors));
     }
     output::print_note(&found.counted());
-    requests::print(&planned, arguments)
+    print(&planned, arguments)
 }
 
 /// The objects of our kinds in some files.
@@ -113,7 +115,7 @@ fn objects<'a>(
     let checked = manifest::check(documents, Unknown::LeftOut)?;
     problems.errors.extend(checked.errors);
     problems.warnings.extend(checked.warnings);
-    let duplicates = duplicates::find(documents, namespace);
+    let duplicates = render::duplicates(documents, namespace);
     problems.errors.extend(duplicates);
     let objects = Objects::read(documents, namespace, Status::LeftOut);
     let unreadable = objects.unreadable.iter();
@@ -201,4 +203,227 @@ fn report(document: &Document, findings: &Findings, problems: &mut Problems) {
     let warnings = findings.warnings.iter();
     let warnings = warnings.map(|it| diagnostic(document, it, it.text.clone()));
     problems.warnings.extend(warnings);
+}
+
+// The Clusters, clouds and Infrastructure Managers of some files, as the types of their kinds.
+
+/// An object of a file.
+struct Object<'a, K> {
+    document: &'a Document,
+    value: K,
+    kind: InfrastructureKind,
+    /// Its namespace; empty for a kind that has none.
+    namespace: String,
+}
+
+impl<K> Object<'_, K> {
+    fn is(&self, kind: InfrastructureKind, namespace: &str, name: &str) -> bool {
+        self.kind == kind && self.namespace == namespace && self.document.name() == name
+    }
+}
+
+/// What is read of the status of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Status {
+    /// All, if our types can hold it.
+    Read,
+    /// Nothing: the object is one to apply, and its status means nothing.
+    LeftOut,
+}
+
+/// The objects of some files.
+#[derive(Default)]
+struct Objects<'a> {
+    clusters: Vec<Object<'a, ClusterObject>>,
+    clouds: Vec<Object<'a, CloudObject>>,
+    providers: Vec<Object<'a, InfrastructureProviderObject>>,
+    /// What does not fit its type, by the index of its document.
+    unreadable: Vec<(usize, Diagnostic)>,
+}
+
+impl<'a> Objects<'a> {
+    fn read(documents: &'a [Document], namespace: &str, status: Status) -> Self {
+        use InfrastructureKind as Kind;
+        let mut objects = Self::default();
+        for (index, document) in documents.iter().enumerate() {
+            let DocumentKind::Infrastructure(kind) = manifest::kind(document) else {
+                continue;
+            };
+            let place = Place {
+                document,
+                kind,
+                namespace: match kind.is_global() {
+                    true => "",
+                    false => document.namespace(namespace),
+                },
+                status,
+            };
+            let read = match kind {
+                Kind::Cluster => place.object().map(|it| objects.clusters.push(it)),
+                Kind::Cloud | Kind::GlobalCloud => place.object().map(|it| objects.clouds.push(it)),
+                Kind::InfrastructureProvider | Kind::GlobalInfrastructureProvider => {
+                    place.object().map(|it| objects.providers.push(it))
+                }
+            };
+            if let Err(diagnostic) = read {
+                objects.unreadable.push((index, diagnostic));
+            }
+        }
+        objects
+    }
+
+    /// Whether the templates of a Cluster may name files; none if the files lack its cloud, or the provider of that.
+    fn allows_file_references(&self, cluster: &Object<'_, ClusterObject>) -> Option<bool> {
+        use InfrastructureKind as Kind;
+        let home = cluster.namespace.as_str();
+        let cloud_ref = cluster.value.spec.cloud_ref.as_ref()?;
+        let (kind, namespace) = match cloud_ref.kind {
+            CloudKind::Cloud => (Kind::Cloud, home),
+            CloudKind::GlobalCloud => (Kind::GlobalCloud, ""),
+        };
+        let mut clouds = self.clouds.iter();
+        let cloud = clouds.find(|it| it.is(kind, namespace, &cloud_ref.name))?;
+        let provider_ref = &cloud.value.spec.provider_ref;
+        let (kind, namespace) = match provider_ref.kind {
+            ProviderKind::InfrastructureProvider => {
+                (Kind::InfrastructureProvider, cloud.namespace.as_str())
+            }
+            ProviderKind::GlobalInfrastructureProvider => (Kind::GlobalInfrastructureProvider, ""),
+        };
+        let mut providers = self.providers.iter();
+        let provider = providers.find(|it| it.is(kind, namespace, &provider_ref.name))?;
+        Some(provider.value.spec.im.allow_file_references)
+    }
+}
+
+/// Returns the object of the same kind, namespace and name.
+fn same<'o, K>(objects: &'o [Object<'_, K>], other: &Object<'_, K>) -> Option<&'o K> {
+    let name = other.document.name();
+    let mut objects = objects.iter();
+    let found = objects.find(|it| it.is(other.kind, &other.namespace, name));
+    found.map(|it| &it.value)
+}
+
+/// Where an object is from, and what it is.
+struct Place<'a, 'n> {
+    document: &'a Document,
+    kind: InfrastructureKind,
+    namespace: &'n str,
+    status: Status,
+}
+
+impl<'a> Place<'a, '_> {
+    fn object<S, U>(&self) -> Result<Object<'a, Stored<S, U>>, Diagnostic>
+    where
+        S: Clone,
+        U: Clone,
+        Stored<S, U>: DeserializeOwned,
+    {
+        let document = self.document;
+        let stored = match self.status {
+            Status::Read => serde_json::from_value(document.value.clone()).ok(),
+            Status::LeftOut => None,
+        };
+        let mut value: Stored<S, U> = match stored {
+            Some(value) => value,
+            None => typed(document)?,
+        };
+        // A kind without namespaces has none, whatever its manifest says.
+        let namespace = Some(self.namespace).filter(|it| !it.is_empty());
+        value.metadata.namespace = namespace.map(str::to_owned);
+        Ok(Object {
+            document,
+            value,
+            kind: self.kind,
+            namespace: self.namespace.to_owned(),
+        })
+    }
+}
+
+// Prints what is sent to Infrastructure Managers.
+
+/// A Cluster, and what is sent for it.
+struct Planned<'a> {
+    document: &'a Document,
+    /// The id of the infrastructure that is taken over.
+    adopted: Option<&'a str>,
+    request: Request,
+}
+
+impl Planned<'_> {
+    /// The template, and when it is sent.
+    fn sent(&self) -> Option<(&Value, String)> {
+        match &self.request {
+            Request::First(template) => Some(match self.adopted {
+                None => (template, "sent to create its machines".to_owned()),
+                Some(id) => (
+                    template,
+                    format!("sent once the infrastructure {id} is taken over"),
+                ),
+            }),
+            Request::Update { template, retired } if retired.is_empty() => {
+                Some((template, "sent as an update".to_owned()))
+            }
+            Request::Update { template, retired } => Some((
+                template,
+                format!(
+                    "sent as an update; these nodes get no machines, and their names cannot be used again: {}",
+                    retired.join(", ")
+                ),
+            )),
+            _ => None,
+        }
+    }
+
+    /// Why nothing is sent.
+    fn silence(&self) -> Option<&'static str> {
+        match self.request {
+            Request::Registered => Some("it is a registered cluster, so nothing is sent"),
+            Request::Same => Some("its template is the same, so nothing is sent"),
+            Request::Local => Some(
+                "only outputs, inputs, metadata or descriptions are gone from its template, so nothing is sent",
+            ),
+            _ => None,
+        }
+    }
+
+    fn json(&self, namespace: &str) -> Value {
+        let (request, retired) = match &self.request {
+            Request::First(_) if self.adopted.is_some() => ("Adopt", &[][..]),
+            Request::First(_) => ("Create", &[][..]),
+            Request::Update { retired, .. } => ("Update", retired.as_slice()),
+            _ => ("None", &[][..]),
+        };
+        let at = self.document.position(&[]);
+        json!({
+            "file": &*at.file,
+            "document": at.document,
+            "line": at.line,
+            "namespace": self.document.namespace(namespace),
+            "name": self.document.name(),
+            "request": request,
+            "retiredNodes": retired,
+            "template": self.sent().map(|(template, _)| template),
+        })
+    }
+}
+
+/// Prints the templates on standard output, and on standard error why others are not sent.
+fn print(planned: &[Planned<'_>], arguments: &InfraCheckArguments) -> Result<(), CommandError> {
+    for (planned, why) in planned.iter().filter_map(|it| Some((it, it.silence()?))) {
+        let title = escape_controls(&planned.document.title());
+        output::print_note(&format!("{title}: {why}\n"));
+    }
+    if arguments.output == Format::Json {
+        let clusters = planned.iter().map(|it| it.json(&arguments.namespace));
+        let text = output::json_text(&json!({ "clusters": clusters.collect::<Value>() }))?;
+        return output::print(&text);
+    }
+    let sent = planned.iter().filter_map(|it| Some((it, it.sent()?)));
+    let texts = sent.map(|(planned, (template, when))| {
+        let title = escape_controls(&format!("{}: {when}", planned.document.title()));
+        Ok(format!("# {title}\n{}", output::yaml(template)?))
+    });
+    let texts = texts.collect::<anyhow::Result<Vec<String>>>()?;
+    output::print(&texts.join("---\n"))
 }

@@ -2,31 +2,19 @@
 
 mod check;
 mod document;
-mod embedded;
-mod field;
-mod findings;
 mod kinds;
-mod kustomize;
-mod named;
-mod node;
-mod numbering;
-mod outline;
 mod parse;
-mod scalar;
-mod slices;
 mod source;
 mod syntax;
 mod untouched;
 mod verbatim;
-mod written;
 
 pub(crate) use check::{Schemas, check, check_with};
-pub(crate) use document::Document;
-pub(crate) use field::Step;
-pub(crate) use field::{get, get_mut, name as field_name, steps};
-pub(crate) use kinds::{DocumentKind, Template, is_cleaner, is_infrastructure, kind, workload};
-pub(crate) use named::{NamedTemplate, apply as name_templates};
-pub(crate) use outline::Outlined;
+pub(crate) use document::{Document, Outlined, Step, get, get_mut, name as field_name, steps};
+pub(crate) use kinds::{
+    DocumentKind, NamedTemplate, Template, apply as name_templates, is_cleaner, is_infrastructure,
+    kind, workload,
+};
 pub(crate) use source::Depth;
 pub(crate) use untouched::{Unknown, unknown_owner};
 
@@ -90,7 +78,7 @@ pub(crate) fn find_each(
         }
     }
     for directory in kustomizations {
-        match kustomize::build(directory) {
+        match source::build(directory) {
             Ok(built) => {
                 found.warnings.extend(built.warning);
                 read(&built.source, &mut found.errors)?;

@@ -1,7 +1,6 @@
 //! `podloom plugin`: commands for authors and reviewers of plugins.
 
 pub(crate) mod build;
-mod config;
 pub(crate) mod inspect;
 pub(crate) mod new;
 pub(crate) mod pack;

@@ -1,35 +1,29 @@
 //! `podloom render`: renders manifests offline, as the operator would.
 
 pub(crate) mod browser;
-mod context;
-pub(crate) mod diff;
-pub(crate) mod duplicates;
-mod namespaces;
-mod notes;
-mod outcome;
 pub(crate) mod pod;
 mod portal;
 mod report;
-pub(crate) mod typed;
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context;
-use podloom_mutation::PodMutator;
-use podloom_mutation::Severity;
+use podloom_controllers::Finding;
+use podloom_mutation::{NamespaceMetadata, PluginRun, PodMutator, Severity, remarks_of};
 use podloom_mutators::Chain;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 
+use self::browser::Configs;
+use self::portal::Tunnels;
+pub(crate) use self::report::unified;
 use crate::cli::{Format, RenderArguments};
 use crate::error::{CommandError, Diagnostic, shown};
-use crate::manifest::{self, Depth, Document, DocumentKind, Found, Unknown};
-use crate::mutator::ChainMutator;
-use crate::{explain, load, output};
-
-use self::browser::Configs;
-pub(crate) use self::namespaces::Namespaces;
-use self::outcome::{ObjectError, Pass, Rendered};
-use self::portal::Tunnels;
+use crate::manifest::{Depth, Document, DocumentKind, Found, Step, Unknown};
+use crate::mutator::{ChainMutator, ChainPanicked};
+use crate::{explain, load, manifest, output};
 
 /// What all objects of one render share.
 pub(crate) struct Setting<'a> {
@@ -64,11 +58,11 @@ pub(crate) fn run(arguments: &RenderArguments) -> Result<(), CommandError> {
         Depth::Flat
     };
     let (files, kustomizations) = (&arguments.files, &arguments.kustomizations);
-    context::check_arguments(arguments)?;
+    pod::check_arguments(arguments)?;
     let mut found = manifest::find(files, kustomizations, depth)?;
     manifest::name_templates(&mut found.documents, &arguments.pod_templates);
     let given = found.documents.len();
-    context::add(&mut found, arguments, depth)?;
+    pod::add(&mut found, arguments, depth)?;
     let mut problems = Problems::default();
     let mut outcomes = render_found(&found, given, arguments, &mut problems)?;
     if arguments.no_expand {
@@ -79,7 +73,7 @@ pub(crate) fn run(arguments: &RenderArguments) -> Result<(), CommandError> {
         }
     }
     let outcomes = settle(outcomes, &mut problems)?;
-    let warned = notes::of(&outcomes, Severity::Warning, &arguments.namespace);
+    let warned = remarks(&outcomes, Severity::Warning, &arguments.namespace);
     problems.warnings.extend(warned);
     if arguments.strict {
         problems.errors.append(&mut problems.warnings);
@@ -119,7 +113,7 @@ fn render_found<'a>(
     let checked = manifest::check(documents, Unknown::PassedOn)?;
     problems.errors.extend(checked.errors);
     problems.warnings.extend(checked.warnings);
-    let duplicates = duplicates::find(documents, namespace);
+    let duplicates = duplicates(documents, namespace);
     let mut refused = checked.refused;
     let configs = Configs::of(documents, namespace, &mut refused, &mut problems.errors);
     problems.warnings.extend(configs.warnings(documents));
@@ -278,7 +272,7 @@ fn report(
     }
     problems.warnings.iter().for_each(output::warn);
     if !arguments.explain {
-        for note in notes::of(outcomes, Severity::Normal, &arguments.namespace) {
+        for note in remarks(outcomes, Severity::Normal, &arguments.namespace) {
             output::print_note(&format!("note: {note}\n"));
         }
     }
@@ -320,7 +314,7 @@ fn print(outcomes: Vec<Settled<'_>>, arguments: &RenderArguments) -> Result<(), 
     if arguments.diff {
         let diffs: Vec<String> = rendered
             .iter()
-            .map(|(document, rendered)| diff::of(document, rendered))
+            .map(|(document, rendered)| report::diff(document, rendered))
             .collect::<anyhow::Result<_>>()?;
         if diffs.iter().all(String::is_empty) {
             note("no differences\n");
@@ -371,6 +365,273 @@ fn title(document: &Document, pass: &Pass, namespace: &str) -> String {
         document.kind,
         template.unwrap_or_default()
     ))
+}
+
+// What became of an object.
+
+/// An object as it is printed, and what each plugin did to its pods.
+pub(crate) struct Rendered {
+    pub(crate) value: Value,
+    /// The object before the chain, or what is printed instead of it. None if the object is printed as it was given.
+    pub(crate) before: Option<Value>,
+    /// One for each pod; none if the object holds no pod, or if there is no chain.
+    pub(crate) passes: Vec<Pass>,
+    /// What the user should know of the printed object.
+    pub(crate) note: Option<String>,
+}
+
+/// One way of a pod through the chain.
+pub(crate) struct Pass {
+    /// The field with the pod template, if the object can have several.
+    pub(crate) template: Option<String>,
+    pub(crate) runs: Vec<PluginRun>,
+}
+
+impl Pass {
+    /// The way of an object's only pod.
+    pub(crate) fn of_pod(runs: Vec<PluginRun>) -> Self {
+        Self {
+            template: None,
+            runs,
+        }
+    }
+}
+
+impl Rendered {
+    /// An object that is only passed on.
+    pub(crate) fn unchanged(document: &Document) -> Self {
+        Self {
+            value: document.value.clone(),
+            before: None,
+            passes: Vec::new(),
+            note: None,
+        }
+    }
+
+    /// Whether another object is printed in place of the document, such as the pod of a Browser.
+    pub(crate) fn is_expanded(&self, document: &Document) -> bool {
+        self.value.get("kind") != document.value.get("kind")
+    }
+
+    /// Whether anything else is printed than what was given.
+    pub(crate) fn is_changed(&self, document: &Document) -> bool {
+        let before = self.before.as_ref();
+        self.is_expanded(document) || before.is_some_and(|before| *before != self.value)
+    }
+
+    /// Prints the document itself instead of another object in its place.
+    pub(crate) fn keep_source(&mut self, document: &Document) {
+        if self.is_expanded(document) {
+            let passes = std::mem::take(&mut self.passes);
+            *self = Self {
+                passes,
+                ..Self::unchanged(document)
+            };
+        }
+    }
+
+    /// The object as a YAML document.
+    pub(crate) fn yaml(&self, document: &Document) -> anyhow::Result<String> {
+        let written = match self.before {
+            Some(_) => None,
+            None => document.as_written(),
+        };
+        written.map_or_else(|| output::yaml(&self.value), Ok)
+    }
+}
+
+/// Why an object could not be rendered.
+pub(crate) enum ObjectError {
+    /// The object is invalid, or a plugin rejected one of its pods.
+    Invalid {
+        diagnostics: Vec<Diagnostic>,
+        /// What each plugin did, up to the one that rejected the pod; none if no plugin ran.
+        passes: Vec<Pass>,
+    },
+    /// The chain panicked, which is a bug of Podloom.
+    Panicked(ChainPanicked),
+}
+
+impl From<Diagnostic> for ObjectError {
+    fn from(diagnostic: Diagnostic) -> Self {
+        Self::Invalid {
+            diagnostics: vec![diagnostic],
+            passes: Vec::new(),
+        }
+    }
+}
+
+impl From<ChainPanicked> for ObjectError {
+    fn from(panicked: ChainPanicked) -> Self {
+        Self::Panicked(panicked)
+    }
+}
+
+// The labels and annotations of namespaces, which plugins can read.
+
+/// Labels and annotations of the namespaces among the documents.
+#[derive(Default)]
+pub(crate) struct Namespaces(BTreeMap<String, NamespaceMetadata>);
+
+impl Namespaces {
+    pub(crate) fn of<D: Borrow<Document>>(documents: &[D]) -> Self {
+        let namespaces = documents
+            .iter()
+            .map(Borrow::borrow)
+            .filter(|document: &&Document| manifest::kind(document) == DocumentKind::Namespace)
+            .map(|document| {
+                let about = NamespaceMetadata::of(&document.value);
+                (document.name().to_owned(), about)
+            });
+        Self(namespaces.collect())
+    }
+
+    /// Adds what a cluster says of a namespace.
+    pub(crate) fn insert(&mut self, name: String, metadata: NamespaceMetadata) {
+        self.0.insert(name, metadata);
+    }
+
+    pub(crate) fn contains(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// A namespace that is not among the documents still has the label with its name, as in a cluster.
+    pub(crate) fn get(&self, name: &str) -> NamespaceMetadata {
+        self.0.get(name).cloned().unwrap_or_default().named(name)
+    }
+}
+
+// What plugins say about pods, for those who do not ask for `--explain`.
+
+/// How many different remarks of one severity are shown.
+const SHOWN: usize = 50;
+
+/// The remarks of one severity about all pods. Pods with the same remark share a message, at the place of the first.
+fn remarks(outcomes: &[Settled<'_>], severity: Severity, namespace: &str) -> Vec<Diagnostic> {
+    let mut indices = BTreeMap::new();
+    let mut found: Vec<(Diagnostic, usize)> = Vec::new();
+    for outcome in outcomes {
+        for pass in &outcome.passes {
+            for remark in remarks_of(&pass.runs, severity) {
+                let index = *indices.entry(remark.clone()).or_insert(found.len());
+                if let Some((_, others)) = found.get_mut(index) {
+                    *others += 1;
+                    continue;
+                }
+                let first = Diagnostic {
+                    position: Some(outcome.document.position(&[])),
+                    object: Some(title(outcome.document, pass, namespace)),
+                    field: None,
+                    message: remark,
+                };
+                found.push((first, 0));
+            }
+        }
+    }
+    let left_out = found.len().saturating_sub(SHOWN);
+    let mut messages: Vec<Diagnostic> = found.into_iter().take(SHOWN).map(shared).collect();
+    if left_out > 0 {
+        let more = format!("{left_out} more remarks of plugins; --explain shows all");
+        messages.push(Diagnostic::new(more));
+    }
+    messages
+}
+
+/// A message that so many other pods have, too.
+fn shared((mut first, others): (Diagnostic, usize)) -> Diagnostic {
+    let others = match others {
+        0 => return first,
+        more => format!(" and {}", explain::count(more, "more pod")),
+    };
+    first.object = first.object.map(|object| object + &others);
+    first
+}
+
+// Finds duplicate objects: the API server would take the second for an update of the first.
+//
+// A Browser's pod has the Browser's name, so a Pod of that name in the same namespace is a duplicate too.
+
+/// Finds duplicates among the objects of our kinds, and those that matter for pods.
+pub(crate) fn duplicates<D: Borrow<Document>>(documents: &[D], namespace: &str) -> Vec<Diagnostic> {
+    let mut seen: BTreeMap<(&str, &str, &str), &Document> = BTreeMap::new();
+    let mut errors = Vec::new();
+    for document in documents.iter().map(Borrow::borrow) {
+        let home = match manifest::kind(document) {
+            DocumentKind::Browser | DocumentKind::BrowserConfig | DocumentKind::PortalExpose => {
+                document.namespace(namespace)
+            }
+            DocumentKind::Namespace | DocumentKind::TunnelClass => "",
+            DocumentKind::Infrastructure(kind) if kind.is_global() => "",
+            DocumentKind::Infrastructure(_) | DocumentKind::Cleaner => {
+                document.namespace(namespace)
+            }
+            _ => continue,
+        };
+        if document.name().is_empty() {
+            continue;
+        }
+        let key = (document.kind.as_str(), home, document.name());
+        if let Some(first) = seen.insert(key, document) {
+            let first = first.position(&[]);
+            errors.push(document.diagnostic(
+                &["metadata".into(), "name".into()],
+                format!(
+                    "duplicate: also defined at {}:{}, document {}; remove or rename one",
+                    first.file, first.line, first.document
+                ),
+            ));
+        }
+    }
+    errors.extend(pods_of_browsers(documents, namespace));
+    errors
+}
+
+/// Finds Pods that have the name of a Browser's pod.
+fn pods_of_browsers<'a, D: Borrow<Document>>(
+    documents: &'a [D],
+    namespace: &'a str,
+) -> Vec<Diagnostic> {
+    let of_kind = |kind: DocumentKind| {
+        documents
+            .iter()
+            .map(Borrow::borrow)
+            .filter(move |document: &&Document| manifest::kind(document) == kind)
+            .map(move |document| ((document.namespace(namespace), document.name()), document))
+    };
+    let browsers: BTreeMap<(&str, &str), &Document> = of_kind(DocumentKind::Browser).collect();
+    of_kind(DocumentKind::Pod)
+        .filter_map(|(name, pod)| {
+            let browser = browsers.get(&name)?.position(&[]);
+            Some(pod.diagnostic(
+                &["metadata".into(), "name".into()],
+                format!(
+                    "the pod of the Browser at {}:{}, document {}, has the same name; rename one",
+                    browser.file, browser.line, browser.document
+                ),
+            ))
+        })
+        .collect()
+}
+
+// Documents as the types of their kinds, and findings about them.
+
+/// A message at the field of a finding.
+pub(crate) fn diagnostic(document: &Document, finding: &Finding, message: String) -> Diagnostic {
+    let steps = finding.path.0.iter().map(|step| match step {
+        podloom_controllers::Step::Key(key) => Step::Key(key.clone()),
+        podloom_controllers::Step::Index(index) => Step::Index(*index),
+    });
+    document.diagnostic(&steps.collect::<Vec<_>>(), message)
+}
+
+/// Reads the document as its type. Its schema was checked, so this fails only for what a schema cannot express.
+pub(crate) fn typed<T: DeserializeOwned>(document: &Document) -> Result<T, Diagnostic> {
+    let mut value = document.value.clone();
+    // The status is output of the operator, so it is ignored.
+    if let Value::Object(fields) = &mut value {
+        fields.remove("status");
+    }
+    serde_json::from_value(value).map_err(|error| document.diagnostic(&[], error.to_string()))
 }
 
 #[cfg(test)]

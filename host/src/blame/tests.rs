@@ -4,9 +4,9 @@ use std::fs;
 
 use serde_json::{Value, json};
 
+use super::Stamp;
 use super::authors::Authors;
 use super::proof::{Proof, Tree, Trees};
-use super::stamp::Stamp;
 use super::{WORK, blame};
 use crate::cli::BlameFormat;
 use crate::managed_fields::ManagedFields;

@@ -2,24 +2,29 @@
 //!
 //! What is different between two pods is found in `compare`.
 
-mod pair;
 mod report;
 
 use std::io::IsTerminal;
+use std::path::Path;
+use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use futures::{StreamExt, stream};
-use tokio::sync::mpsc::{self, Receiver};
+use podloom_mutators::{Chain, Engine};
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::Receiver;
 
-use self::pair::Pair;
 use self::report::Report;
-use crate::cli::DiffArguments;
+use crate::cli::{ChainSource, DiffArguments};
 use crate::compare::groups::{Groups, Kept, Limits};
+use crate::compare::{Difference, Outcome, OwnContainers};
 use crate::error::CommandError;
 use crate::feed::{Feed, FoundPod, Skipped, no_pod};
-use crate::output;
+use crate::mutator::{ChainMutator, ChainPanicked};
+use crate::render::pod::Subject;
+use crate::{load, output};
 
 /// How many pods wait for the chains.
 const QUEUE: usize = 64;
@@ -120,6 +125,63 @@ impl Progress {
             output::print_note("\r\x1b[K");
         }
     }
+}
+
+// The two chains, and one pod on its way through both.
+
+/// The chain that serves now, and the one that shall replace it. Pods pass them as in the webhook.
+struct Pair {
+    old: ChainMutator,
+    new: ChainMutator,
+}
+
+/// A pod, and what is different between what the chains make of it.
+struct Compared {
+    namespace: String,
+    name: String,
+    difference: Option<Difference>,
+}
+
+impl Pair {
+    /// Reads and compiles both.
+    fn load(old: &ChainSource, new: &ChainSource) -> Result<Self, CommandError> {
+        let engine = load::engine_for_many_pods()?;
+        let load = |source: &ChainSource| match source {
+            ChainSource::None => Ok(ChainMutator::of(None)),
+            ChainSource::Directory(directory) => {
+                chain(&engine, directory).map(|chain| ChainMutator::of(Some(chain)))
+            }
+        };
+        Ok(Self {
+            old: load(old)?,
+            new: load(new)?,
+        })
+    }
+
+    /// Passes a pod through both chains.
+    async fn compare(&self, pod: FoundPod) -> Result<Compared, ChainPanicked> {
+        let FoundPod {
+            namespace,
+            name,
+            subject,
+        } = pod;
+        let Subject { pod, request } = subject;
+        let own = OwnContainers::of(&pod);
+        let old = self.old.pass(pod.clone(), request.clone());
+        let new = self.new.pass(pod, request);
+        let (old, new) = tokio::join!(old, new);
+        let difference = Difference::between(&own, Outcome::of(old?), Outcome::of(new?));
+        Ok(Compared {
+            namespace,
+            name,
+            difference,
+        })
+    }
+}
+
+fn chain(engine: &Arc<Engine>, directory: &Path) -> Result<Chain, CommandError> {
+    let bundle = load::bundle(directory)?;
+    load::compile(engine, directory, &bundle)
 }
 
 #[cfg(test)]

@@ -3,29 +3,35 @@
 //! `search` records what each plugin uses of its grants, proposes less, and tries it on all pods until they come out the same with the
 //! fewest grants. `edit` changes chain.yaml accordingly, and nothing else in it.
 
-mod corpus;
 mod edit;
-mod narrow;
-mod propose;
 mod report;
 mod search;
-#[cfg(test)]
-mod tests;
-mod write;
 
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::available_parallelism;
+use std::{fs, io, thread};
 
+use anyhow::{Context, anyhow};
+use podloom_mutation::PodRequest;
 use podloom_mutators::{Bundle, Chain, MANIFEST, PluginGrants};
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::Receiver;
 
-use self::corpus::Corpus;
 use self::edit::{PluginEdit, Replaced};
-use self::narrow::covers;
 use self::report::Report;
+use self::search::covers;
 use self::search::{Search, Used};
-use crate::cli::TightenArguments;
+use crate::cli::{PodArguments, TightenArguments};
 use crate::error::{CommandError, Diagnostic};
-use crate::feed::Skipped;
-use crate::render::diff;
+use crate::feed::{Feed, FoundPod, Skipped, no_pod};
+use crate::render::unified;
 use crate::{load, output};
 
 /// Finds the fewest grants, reports them, and writes them or shows the change.
@@ -33,7 +39,7 @@ pub(crate) fn run(arguments: &TightenArguments) -> Result<(), CommandError> {
     let directory = &arguments.directory;
     let bundle = load::bundle(directory)?;
     if arguments.write {
-        write::check(directory)?;
+        check(directory)?;
     }
     let engine = load::engine_for_many_pods()?;
     let chain = load::compile(&engine, directory, &bundle)?;
@@ -64,16 +70,11 @@ pub(crate) fn run(arguments: &TightenArguments) -> Result<(), CommandError> {
         ));
     }
     if arguments.write {
-        write::replace(directory, &old, &new)?;
+        replace(directory, &old, &new)?;
         return output::print(&format!("written to {}\n", shown(directory)));
     }
     let title = shown(directory);
-    output::print(&diff::unified(
-        &old,
-        &new,
-        &title,
-        &format!("{title}, tightened"),
-    ))?;
+    output::print(&unified(&old, &new, &title, &format!("{title}, tightened")))?;
     output::print_note("nothing was written; --write changes the file\n");
     Ok(())
 }
@@ -161,3 +162,154 @@ fn verify(bundle: &Bundle, chain: &Chain, text: &str, grants: &[PluginGrants]) -
     };
     (sorted(loaded.grants()) == sorted(grants.to_vec())).then_some(())
 }
+
+// The pods that a chain is tightened on. They are read once, and then tried many times.
+
+/// How many pods wait to be kept.
+const QUEUE: usize = 64;
+/// How many bytes of pods are kept.
+const MOST: usize = 512 << 20;
+
+/// Pods, as text: a tenth of what values take.
+struct Corpus {
+    pods: Vec<Kept>,
+    skipped: Vec<Skipped>,
+}
+
+struct Kept {
+    text: String,
+    request: Arc<PodRequest>,
+}
+
+impl Corpus {
+    fn read(arguments: &PodArguments) -> Result<Self, CommandError> {
+        let feed = Feed::open(arguments)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .context("cannot start the runtime")?;
+        let (pods, queue) = mpsc::channel(QUEUE);
+        let both = async { tokio::try_join!(feed.run(pods), keep(queue)) };
+        let (skipped, pods) = runtime.block_on(both)?;
+        match pods.is_empty() {
+            true => Err(no_pod(&skipped)),
+            false => Ok(Self { pods, skipped }),
+        }
+    }
+
+    #[cfg(test)]
+    fn of(pods: &[Value], request: &Arc<PodRequest>) -> Self {
+        let kept = pods.iter().map(|pod| Kept {
+            text: pod.to_string(),
+            request: Arc::clone(request),
+        });
+        Self {
+            pods: kept.collect(),
+            skipped: Vec::new(),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.pods.len()
+    }
+
+    /// Does some work with each pod, on all processors, until it returns false for one.
+    fn each(
+        &self,
+        work: impl Fn(Value, &Arc<PodRequest>) -> bool + Sync,
+    ) -> Result<(), CommandError> {
+        let (next, goes_on) = (AtomicUsize::new(0), AtomicBool::new(true));
+        let take = || {
+            while goes_on.load(Ordering::Relaxed) {
+                let Some(kept) = self.pods.get(next.fetch_add(1, Ordering::Relaxed)) else {
+                    return Ok(());
+                };
+                let pod = serde_json::from_str(&kept.text).context("a kept pod is JSON")?;
+                let worked = catch_unwind(AssertUnwindSafe(|| work(pod, &kept.request)));
+                match worked {
+                    Ok(true) => {}
+                    Ok(false) => goes_on.store(false, Ordering::Relaxed),
+                    Err(_) => return Err(panicked()),
+                }
+            }
+            Ok(())
+        };
+        let threads = available_parallelism().map_or(1, NonZeroUsize::get);
+        let ended: Result<Vec<()>, anyhow::Error> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(take)).collect();
+            let ends = threads.into_iter().map(|thread| thread.join());
+            ends.map(|end| end.unwrap_or_else(|_| Err(panicked())))
+                .collect()
+        });
+        Ok(ended.map(drop)?)
+    }
+}
+
+fn panicked() -> anyhow::Error {
+    anyhow!("the chain panicked, which is a bug of podloom")
+}
+
+async fn keep(mut queue: Receiver<FoundPod>) -> Result<Vec<Kept>, CommandError> {
+    let (mut pods, mut bytes) = (Vec::new(), 0_usize);
+    while let Some(FoundPod { subject, .. }) = queue.recv().await {
+        let text = subject.pod.to_string();
+        bytes = bytes.saturating_add(text.len());
+        if bytes > MOST {
+            return Err(CommandError::invalid(format!(
+                "the pods take more than {} MiB, and all are kept to be tried again; choose fewer, with -n or -l for a cluster",
+                MOST >> 20
+            )));
+        }
+        let request = Arc::new(subject.request);
+        pods.push(Kept { text, request });
+    }
+    Ok(pods)
+}
+
+// Replaces chain.yaml as one step.
+
+/// Refuses a directory whose chain.yaml cannot be replaced.
+fn check(directory: &Path) -> Result<(), CommandError> {
+    let path = directory.join(MANIFEST);
+    let found = fs::symlink_metadata(&path);
+    match found.with_context(|| format!("cannot look at {}", path.display()))? {
+        found if found.is_symlink() => Err(CommandError::invalid(format!(
+            "{}: it is a symbolic link, as in a mounted ConfigMap; run this without --write, and edit what the link is made from",
+            path.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Writes the new text, unless the file is no longer the one that was read.
+fn replace(directory: &Path, old: &str, new: &str) -> Result<(), CommandError> {
+    check(directory)?;
+    let path = directory.join(MANIFEST);
+    let failed = || format!("cannot write {}", path.display());
+    if fs::read(&path).with_context(failed)? != old.as_bytes() {
+        return Err(CommandError::invalid(format!(
+            "{}: somebody changed it meanwhile, so nothing was written; run this again",
+            path.display()
+        )));
+    }
+    let beside = directory.join(format!(".{MANIFEST}.{}", std::process::id()));
+    let written = write(&beside, &path, new).and_then(|()| fs::rename(&beside, &path));
+    if written.is_err() {
+        // It may not exist.
+        let _ignored = fs::remove_file(&beside);
+    }
+    Ok(written.with_context(failed)?)
+}
+
+fn write(beside: &Path, path: &Path, text: &str) -> io::Result<()> {
+    let mut file: File = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(beside)?;
+    file.set_permissions(fs::metadata(path)?.permissions())?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,16 +1,17 @@
 //! What is to be said of one pod.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use podloom_mutation::{Dimension, PodRequest};
-use podloom_mutators::{Chain, Match, MutationEntry};
-use serde_json::Value;
+use podloom_api::names;
+use podloom_mutation::{Dimension, PodRequest, texts};
+use podloom_mutators::{CHAIN, Chain, MUTATIONS, Match, MutationEntry};
+use serde::Serialize;
+use serde_json::{Map, Value};
 
-use super::changed::{Change, Stamped};
-use super::namespaces::Namespaces;
-use super::pod::Pod;
+use super::webhook::Namespaces;
 use super::webhook::{Selected, Webhook};
+use crate::managed_fields::{Entry, ManagedFields};
 use crate::stamp::Stamp;
 
 /// The chain that should have seen the pods.
@@ -202,4 +203,204 @@ fn is_whole(entry: &MutationEntry) -> bool {
 /// Whether the configuration was there before the pod. Times are in seconds, and within the same one nobody knows.
 fn is_older(configuration: Option<Timestamp>, pod: Option<Timestamp>) -> bool {
     matches!((configuration, pod), (Some(configuration), Some(pod)) if configuration < pod)
+}
+
+// What somebody changed after the chain had written it.
+
+/// How many changes are listed, of a pod and of all pods of an owner.
+pub(super) const LISTED: usize = 20;
+/// How many elements of lists are looked at in one pod. A pod with many containers needs some ten thousand, and these take a few
+/// milliseconds.
+const WORK: u64 = 200_000;
+
+/// A path that the chain wrote, and that another manager owns now.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+pub(crate) struct Change {
+    pub(crate) path: String,
+    /// The plugin that wrote it; none for the stamp itself.
+    pub(crate) plugin: Option<String>,
+    /// The field manager.
+    pub(crate) manager: String,
+}
+
+/// An object with a stamp.
+pub(super) struct Stamped<'o> {
+    pub(super) object: &'o Value,
+    /// What the stamp lists.
+    pub(super) entries: &'o [MutationEntry],
+    /// Where the pod is in the object, as a path.
+    pub(super) pod: &'static str,
+}
+
+/// What was changed.
+pub(super) struct Changes {
+    /// The first ones, one more than are listed.
+    pub(super) first: BTreeSet<Change>,
+    /// Whether all paths were looked at, up to the last one of those.
+    pub(super) is_whole: bool,
+}
+
+impl Stamped<'_> {
+    /// What was changed. A value that somebody removed has no owner, so it is not found.
+    pub(super) fn changes(&self) -> Changes {
+        let fields = ManagedFields::of(self.object, WORK);
+        let mut first = BTreeSet::new();
+        for (path, plugin) in self.written() {
+            let owners = match plugin {
+                Some(_) => fields.owners_within(&format!("{}{path}", self.pod)),
+                None => fields.owners_within(&path),
+            };
+            let foreign = owners.into_iter().filter(|owner| is_foreign(owner));
+            first.extend(foreign.map(|owner| Change {
+                path: kept(&path),
+                plugin: plugin.map(kept),
+                manager: kept(&owner.manager),
+            }));
+            // Paths are sorted, and changes are by path.
+            if first.len() > LISTED {
+                break;
+            }
+        }
+        keep_first(&mut first);
+        Changes {
+            first,
+            is_whole: !fields.is_cut(),
+        }
+    }
+
+    /// Each path that the chain wrote, and the plugin that did; none for the stamp itself.
+    fn written(&self) -> BTreeSet<(String, Option<&str>)> {
+        let stamp = [CHAIN, MUTATIONS].map(|annotation| {
+            let path = format!("/metadata/annotations/{}", annotation.replace('/', "~1"));
+            (path, None)
+        });
+        let by_plugins = self.entries.iter().flat_map(|entry| {
+            let paths = entry.paths.iter().cloned();
+            paths.map(|path| (path, Some(entry.name.as_str())))
+        });
+        stamp.into_iter().chain(by_plugins).collect()
+    }
+}
+
+/// Keeps one change more than are listed.
+pub(super) fn keep_first(changes: &mut BTreeSet<Change>) {
+    while changes.len() > LISTED + 1 {
+        changes.pop_last();
+    }
+}
+
+/// Whether neither the one who made the object nor Podloom wrote this, but somebody after them.
+fn is_foreign(entry: &Entry) -> bool {
+    entry.is_later_edit() && entry.manager != names::portal::FIELD_MANAGER
+}
+
+// What matters of a pod, of its owners, and of their stamps.
+
+/// The annotation of pods that a kubelet created from a file. Only these have a Node as their controller.
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
+/// The longest text that is kept of an object: names of Kubernetes are shorter, and everyone may write longer ones elsewhere.
+const TEXT: usize = 256;
+
+/// What owns pods, and is rolled to replace them.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Owner {
+    pub(super) api_version: String,
+    pub(super) kind: String,
+    pub(super) name: String,
+    pub(super) uid: String,
+}
+
+/// A pod of a list.
+pub(super) struct Pod<'p>(pub(super) &'p Value);
+
+impl Owner {
+    pub(super) fn is(&self, group: &str, kind: &str) -> bool {
+        let (own, _) = self.api_version.split_once('/').unwrap_or_default();
+        own == group && self.kind == kind
+    }
+}
+
+impl Pod<'_> {
+    pub(super) fn namespace(&self) -> &str {
+        text(self.0, "namespace")
+    }
+
+    pub(super) fn name(&self) -> &str {
+        text(self.0, "name")
+    }
+
+    pub(super) fn created(&self) -> Option<Timestamp> {
+        text(self.0, "creationTimestamp").parse().ok()
+    }
+
+    pub(super) fn labels(&self) -> BTreeMap<String, String> {
+        texts(self.0, "labels")
+    }
+
+    /// Whether it has run to its end, or is being deleted: it is replaced anyway, or never again.
+    pub(super) fn is_over(&self) -> bool {
+        let phase = self.0.pointer("/status/phase").and_then(Value::as_str);
+        matches!(phase, Some("Succeeded" | "Failed"))
+            || !text(self.0, "deletionTimestamp").is_empty()
+    }
+
+    /// Whether a kubelet made it from a file, so that no webhook can change it.
+    pub(super) fn is_mirror(&self) -> bool {
+        let is_marked = texts(self.0, "annotations").contains_key(MIRROR);
+        is_marked && controller(self.0).is_some_and(|owner| owner.kind == "Node")
+    }
+
+    /// Whether it belongs to a tunnel, whose stamp is on its Deployment.
+    pub(super) fn is_of_tunnel(&self) -> bool {
+        self.labels().contains_key(names::portal::label::EXPOSE)
+    }
+
+    /// Its controller, or the pod itself if it has none.
+    pub(super) fn owner(&self) -> Owner {
+        controller(self.0).unwrap_or_else(|| Owner {
+            api_version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            name: self.name().to_owned(),
+            uid: text(self.0, "uid").to_owned(),
+        })
+    }
+}
+
+/// The controller of an object.
+pub(super) fn controller(object: &Value) -> Option<Owner> {
+    let owners = object.pointer("/metadata/ownerReferences")?.as_array()?;
+    let is_controller = |owner: &&Map<String, Value>| owner.get("controller") == Some(&true.into());
+    let mut controllers = owners
+        .iter()
+        .filter_map(Value::as_object)
+        .filter(is_controller);
+    let controller = controllers.next()?;
+    let field = |name: &str| Some(kept(controller.get(name)?.as_str()?));
+    Some(Owner {
+        api_version: field("apiVersion")?,
+        kind: field("kind")?,
+        name: field("name")?,
+        uid: field("uid")?,
+    })
+}
+
+/// A text that is kept, with its end cut off if it is long. Then it is no name any more.
+pub(super) fn kept(text: &str) -> String {
+    if text.len() <= TEXT {
+        return text.to_owned();
+    }
+    let mut end = TEXT;
+    while !text.is_char_boundary(end) {
+        end = end.saturating_sub(1);
+    }
+    format!("{}…", text.get(..end).unwrap_or_default())
+}
+
+/// A field of the metadata; empty if there is none.
+pub(super) fn text<'o>(object: &'o Value, field: &str) -> &'o str {
+    let text = object
+        .get("metadata")
+        .and_then(|it| it.get(field)?.as_str());
+    text.unwrap_or_default()
 }

@@ -14,11 +14,11 @@ use serde_json::Value;
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
-use super::findings::Findings;
 use super::judge::{Expected, Judge, Passed};
-use super::namespaces::Namespaces;
-use super::pod::{Pod, controller, text};
+use super::judge::{Pod, controller, text};
+use super::tally::Findings;
 use super::tally::{Detail, Id, Tally};
+use super::webhook::Namespaces;
 use super::webhook::{Installed, Webhook};
 use super::{Reader, Scope};
 use crate::error::CommandError;

@@ -1,17 +1,19 @@
 //! What `podloom drift` prints.
 
-mod json;
-mod table;
-mod text;
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use serde_json::{Value, json};
 
 use super::Scope;
-use super::findings::Findings;
 use super::judge::Unclear;
+use super::tally::{Findings, MORE_OWNERS, Row};
 use crate::cli::ReportFormat;
-use crate::error::CommandError;
-use crate::explain;
+use crate::error::{CommandError, shown};
+use crate::explain::count;
 use crate::feed::Skipped;
 use crate::output;
+use crate::output::{QUIET, REMOVED, TITLE, WARNING, paint};
 
 /// What was found, and where.
 pub(super) struct Report<'a> {
@@ -25,27 +27,15 @@ pub(super) struct Report<'a> {
 /// Prints the report on standard output.
 pub(super) fn print(report: &Report<'_>, format: ReportFormat) -> Result<(), CommandError> {
     let text = match format {
-        ReportFormat::Text => text::of(report),
-        ReportFormat::Json => output::json_text(&json::of(report))?,
+        ReportFormat::Text => text_of(report),
+        ReportFormat::Json => output::json_text(&json_of(report))?,
     };
     output::print(&text)
 }
 
-/// The report for people.
-#[cfg(test)]
-pub(super) fn text_of(report: &Report<'_>) -> String {
-    text::of(report)
-}
-
-/// The report for programs.
-#[cfg(test)]
-pub(super) fn json_of(report: &Report<'_>) -> serde_json::Value {
-    json::of(report)
-}
-
 /// `412 pods`
 fn pods(number: u64) -> String {
-    explain::count(usize::try_from(number).unwrap_or(usize::MAX), "pod")
+    count(usize::try_from(number).unwrap_or(usize::MAX), "pod")
 }
 
 /// Why it is not known whether pods missed the chain.
@@ -62,3 +52,302 @@ fn why(unclear: Unclear) -> &'static str {
         Unclear::Deployment => "the stamps on the Deployments of their tunnels could not be read",
     }
 }
+
+// The report for programs.
+
+pub(super) fn json_of(report: &Report<'_>) -> Value {
+    let findings = report.findings;
+    let unclear = findings.unclear.iter();
+    let unclear = unclear.map(|(it, pods)| json!({ "pods": pods, "why": why(*it) }));
+    json!({
+        "pods": findings.pods,
+        "namespaces": findings.namespaces.len(),
+        "drifted": findings.has_drifted(),
+        "missedIsKnown": findings.unjudged.is_none(),
+        "matchedByPlugins": report.knows_chain,
+        "missed": rows(&findings.missed),
+        "changed": rows(&findings.changed),
+        "chains": findings.chains,
+        "otherChains": findings.other_chains,
+        "unclear": unclear.collect::<Value>(),
+        "olderThanWebhook": findings.older,
+        "notSelected": findings.not_selected,
+        "unmatched": findings.unmatched,
+        "incompleteStamps": findings.not_whole,
+        "leftOut": findings.left_out,
+        "skipped": report.skipped,
+    })
+}
+
+fn rows(rows: &[Row]) -> Value {
+    rows.iter().map(row).collect()
+}
+
+fn row(row: &Row) -> Value {
+    let mut fields = json!(row);
+    fields["whatToDo"] = mend(row).into();
+    if !row.changes.is_empty() {
+        fields["hasMoreChanges"] = row.has_more_changes.into();
+    }
+    fields
+}
+
+// Columns for people.
+
+/// Rows whose columns are aligned. The last one is not padded.
+fn table<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> Vec<String> {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        let widths = cells.map(|cell| cell.chars().count());
+        widths.max().unwrap_or_default()
+    };
+    let widths: Vec<usize> = (0..COLUMNS).map(width).collect();
+    let line = |row: &[String; COLUMNS]| {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            let _infallible = write!(line, "{cell:width$}  ");
+        }
+        line.trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}
+
+// The report for people.
+
+pub(super) fn text_of(report: &Report<'_>) -> String {
+    let findings = report.findings;
+    let mut lines = Vec::new();
+    for (heading, rows) in [
+        ("missed the chain", &findings.missed),
+        ("changed after the chain", &findings.changed),
+    ] {
+        if !rows.is_empty() {
+            lines.push(paint(REMOVED.bold(), &title(heading, rows)));
+            lines.extend(table_of(rows));
+        }
+    }
+    lines.extend(chains(findings));
+    lines.push(conclusion(report));
+    lines.extend(remarks(report));
+    for skipped in report.skipped {
+        let label = paint(WARNING, "skipped:");
+        let said = format!("{}: {}", skipped.what, skipped.why);
+        lines.push(format!("{label} {}", shown(&said)));
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+/// `missed the chain: 4 pods in 2 namespaces`
+fn title(heading: &str, rows: &[Row]) -> String {
+    let number = rows.iter().map(|row| row.pods).sum();
+    let namespaces: BTreeSet<&str> = rows.iter().map(|row| row.namespace.as_str()).collect();
+    let namespaces = count(namespaces.len(), "namespace");
+    format!("{heading}: {} in {namespaces}", pods(number))
+}
+
+/// A row of the table for each owner, and below it what is to be said about it.
+fn table_of(rows: &[Row]) -> Vec<String> {
+    let heading = ["NAMESPACE", "OWNER", "PODS", "WHAT TO DO"].map(str::to_owned);
+    let cells = rows.iter().map(|row| {
+        [
+            row.namespace.clone(),
+            format!("{} {}", row.kind, row.name),
+            row.pods.to_string(),
+            mend(row),
+        ]
+    });
+    let cells: Vec<[String; 4]> = std::iter::once(heading).chain(cells).collect();
+    let mut lines = Vec::new();
+    let mut aligned = table(&cells).into_iter();
+    lines.extend(aligned.next().map(|it| format!("  {}", paint(QUIET, &it))));
+    for (line, row) in aligned.zip(rows) {
+        lines.push(format!("  {}", shown(&line)));
+        let details = details(row).into_iter();
+        lines.extend(details.map(|it| format!("    {}", paint(QUIET, &shown(&it)))));
+    }
+    lines
+}
+
+fn details(row: &Row) -> Vec<String> {
+    let mut details = Vec::new();
+    let is_itself = row.kind == "Pod";
+    if !is_itself {
+        let more = match row.unnamed() {
+            0 => String::new(),
+            more => format!(", and {more} more"),
+        };
+        details.push(format!("{}{more}", row.names.join(", ")));
+    }
+    if !row.plugins.is_empty() {
+        let names: Vec<&str> = row.plugins.iter().map(String::as_str).collect();
+        details.push(format!("without: {}", names.join(", ")));
+    }
+    for change in &row.changes {
+        let of = match &change.plugin {
+            Some(plugin) => format!("plugin {plugin}"),
+            None => "the chain's stamp".to_owned(),
+        };
+        details.push(format!("{} ({of}), by {}", change.path, change.manager));
+    }
+    if row.has_more_changes {
+        details.push("and more changes".to_owned());
+    }
+    details
+}
+
+fn chains(findings: &Findings) -> Vec<String> {
+    if findings.chains.is_empty() {
+        return Vec::new();
+    }
+    let heading = ["PODS", "NEWEST POD", "CHAIN"].map(str::to_owned);
+    let rows = findings.chains.iter().map(|chain| {
+        let newest = chain.newest.map(|time| time.to_string());
+        let which = match chain.is_expected {
+            Some(true) => "  that of --plugins",
+            Some(false) => "  another one",
+            None => "",
+        };
+        let digest = format!("{}{which}", chain.digest);
+        [chain.pods.to_string(), newest.unwrap_or_default(), digest]
+    });
+    let rows: Vec<[String; 3]> = std::iter::once(heading).chain(rows).collect();
+    let mut lines = vec![paint(TITLE, "chains that pods passed")];
+    let rows = table(&rows).into_iter().enumerate();
+    lines.extend(rows.map(|(number, line)| match number {
+        0 => format!("  {}", paint(QUIET, &line)),
+        _ => format!("  {}", shown(&line)),
+    }));
+    if findings.other_chains > 0 {
+        lines.push(format!(
+            "  and {} of more chains",
+            pods(findings.other_chains)
+        ));
+    }
+    lines
+}
+
+/// What is said of all pods.
+fn conclusion(report: &Report<'_>) -> String {
+    let findings = report.findings;
+    let namespaces = count(findings.namespaces.len(), "namespace");
+    let all = format!("{} in {namespaces}", pods(findings.pods));
+    if findings.pods == 0 {
+        return match &report.scope.namespace {
+            Some(namespace) => format!("no pods in namespace {namespace}"),
+            None => "no pods".to_owned(),
+        };
+    }
+    if findings.unjudged.is_some() {
+        return format!("looked at {all}, but which of them missed the chain is not known");
+    }
+    match (findings.has_drifted(), findings.unclear.is_empty()) {
+        (true, _) => format!("looked at {all}"),
+        (false, true) => format!("nothing drifted: {all}"),
+        (false, false) => format!("nothing is known to have drifted: {all}"),
+    }
+}
+
+/// What the reader has to know about pods that are in no table.
+fn remarks(report: &Report<'_>) -> Vec<String> {
+    let findings = report.findings;
+    let mut remarks = Vec::new();
+    for (unclear, number) in &findings.unclear {
+        let label = paint(WARNING, "unclear:");
+        let which = match unclear {
+            Unclear::Size => "",
+            _ => " without a stamp",
+        };
+        let number = pods(*number);
+        remarks.push(format!("{label} {number}{which}: {}", why(*unclear)));
+    }
+    for (number, what) in [
+        (
+            findings.older,
+            "without a stamp: older than the webhook configuration",
+        ),
+        (
+            findings.not_selected,
+            "without a stamp: not selected by the webhook",
+        ),
+        (findings.unmatched, "without a stamp: no plugin matches"),
+        (
+            findings.not_whole,
+            "with an incomplete stamp, so not all changes are seen",
+        ),
+        (
+            findings.left_out,
+            "left out: ended, being deleted, or mirrors of files on nodes",
+        ),
+    ] {
+        if number > 0 {
+            remarks.push(format!("{} {what}", pods(number)));
+        }
+    }
+    if !report.knows_chain && !findings.missed.is_empty() {
+        remarks.push(
+            "without --plugins, every pod that the webhook selects counts as matched by a plugin"
+                .to_owned(),
+        );
+    }
+    remarks
+}
+
+// What to do about pods of an owner: new ones pass the chain.
+
+/// The longest name of an object.
+const NAME: usize = 253;
+
+/// How to replace the pods of an owner.
+fn mend(row: &Row) -> String {
+    if row.kind == MORE_OWNERS {
+        return "look at their owners: there are too many to list them".to_owned();
+    }
+    if row.is_template_changed {
+        return "undo the change in its template: a restart would only roll that out again"
+            .to_owned();
+    }
+    // Who writes a pod names its owner, and people copy commands into their shells.
+    let named = [&row.namespace, &row.name].into_iter().chain(&row.names);
+    if !named.into_iter().all(|name| is_name(name)) {
+        return "look at its owner: a name is not one that Kubernetes allows".to_owned();
+    }
+
+    let Row {
+        namespace,
+        kind,
+        name,
+        ..
+    } = row;
+    match kind.as_str() {
+        "Deployment" | "StatefulSet" | "DaemonSet" => {
+            let kind = kind.to_lowercase();
+            format!("kubectl rollout restart {kind}/{name} -n {namespace}")
+        }
+        "ReplicaSet" | "ReplicationController" => {
+            let more = if row.unnamed() > 0 { ", and so on" } else { "" };
+            let names = row.names.join(" ");
+            format!("kubectl delete pod {names} -n {namespace}{more}")
+        }
+        "Pod" => {
+            format!("kubectl get pod {name} -n {namespace} -o yaml | kubectl replace --force -f -")
+        }
+        "CronJob" => "wait for its next Job".to_owned(),
+        "Job" => "let it end, or create it again".to_owned(),
+        "Browser" => "let the session end; a new Browser gets a new pod".to_owned(),
+        _ => format!("delete its pods, which {kind} {name} creates again"),
+    }
+}
+
+/// Whether a text can be the name of an object.
+fn is_name(text: &str) -> bool {
+    let is_inner = |byte: u8| {
+        byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.' | b':')
+    };
+    text.len() <= NAME
+        && text.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && text.bytes().all(is_inner)
+}
+
+#[cfg(test)]
+mod tests;

@@ -7,13 +7,13 @@ use podloom_mutators::Match;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::changed::Change;
-use super::findings::{Findings, MORE_OWNERS};
+use super::judge::Change;
 use super::judge::{Expected, Judge, Passed, Unstamped, Verdict};
-use super::namespaces::Namespaces;
-use super::pod::{Pod, controller};
+use super::judge::{Pod, controller};
 use super::report::{Report, json_of, text_of};
 use super::tally::{Detail, Id, Tally};
+use super::tally::{Findings, MORE_OWNERS};
+use super::webhook::Namespaces;
 use super::webhook::{Installed, Webhook};
 use super::{Reader, Scope, Skipped};
 

@@ -1,15 +1,13 @@
 //! Which pods the installed webhook configuration selects when they are created.
 
 use std::collections::BTreeMap;
+use std::slice::from_ref;
 
 use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-
-use super::namespaces::Namespaces;
-use super::selector::{Label, all, selects};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
 /// The webhook configuration, as far as it may be read.
 pub(super) enum Webhook {
@@ -119,4 +117,106 @@ fn selects_new_pods(rule: &RuleWithOperations) -> bool {
         && has(&rule.api_versions, "v1")
         && rule.resources.iter().flatten().any(is_pods)
         && rule.scope.as_deref() != Some("Cluster")
+}
+
+// Label selectors on labels of which some may be unknown.
+
+/// A label, as far as it is known.
+#[derive(Clone, Copy)]
+pub(super) enum Label<'a> {
+    Is(&'a str),
+    Absent,
+    Unknown,
+}
+
+/// Whether a selector selects these labels; none if that depends on a label that is not known.
+pub(super) fn selects<'a>(
+    selector: &LabelSelector,
+    label: &dyn Fn(&str) -> Label<'a>,
+) -> Option<bool> {
+    let exact = selector.match_labels.iter().flatten();
+    let exact = exact.map(|(key, value)| is_one_of(label(key), from_ref(value)));
+    let expressions = selector.match_expressions.iter().flatten();
+    let expressions = expressions.map(|it| holds(it, label(&it.key)));
+    all(exact.chain(expressions))
+}
+
+/// Whether all are true; none if that is not known.
+pub(super) fn all(parts: impl Iterator<Item = Option<bool>>) -> Option<bool> {
+    let mut is_known = true;
+    for part in parts {
+        match part {
+            Some(true) => {}
+            Some(false) => return Some(false),
+            None => is_known = false,
+        }
+    }
+    is_known.then_some(true)
+}
+
+/// As in Kubernetes, `NotIn` holds if the label is absent.
+fn holds(requirement: &LabelSelectorRequirement, label: Label<'_>) -> Option<bool> {
+    let values = requirement.values.as_deref().unwrap_or_default();
+    match requirement.operator.as_str() {
+        "In" => is_one_of(label, values),
+        "NotIn" => is_one_of(label, values).map(|is| !is),
+        "Exists" => is_there(label),
+        "DoesNotExist" => is_there(label).map(|is| !is),
+        // The API server accepts no other one.
+        _ => None,
+    }
+}
+
+fn is_one_of(label: Label<'_>, values: &[String]) -> Option<bool> {
+    match label {
+        Label::Is(value) => Some(values.iter().any(|it| it == value)),
+        Label::Absent => Some(false),
+        Label::Unknown => None,
+    }
+}
+
+fn is_there(label: Label<'_>) -> Option<bool> {
+    match label {
+        Label::Is(_) => Some(true),
+        Label::Absent => Some(false),
+        Label::Unknown => None,
+    }
+}
+
+// The labels of namespaces, as far as they may be read.
+
+/// The label that the API server sets on every namespace.
+const NAME: &str = "kubernetes.io/metadata.name";
+
+/// The labels of the namespaces that could be read.
+#[derive(Default)]
+pub(super) struct Namespaces(BTreeMap<String, BTreeMap<String, String>>);
+
+impl Namespaces {
+    pub(super) fn insert(&mut self, name: String, labels: BTreeMap<String, String>) {
+        self.0.insert(name, labels);
+    }
+
+    pub(super) fn is_known(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// A label of a namespace. Of one that could not be read, the name is known.
+    pub(super) fn label<'a>(&'a self, name: &'a str, key: &str) -> Label<'a> {
+        match self.0.get(name) {
+            _ if key == NAME => Label::Is(name),
+            None => Label::Unknown,
+            Some(labels) => match labels.get(key) {
+                Some(value) => Label::Is(value),
+                None => Label::Absent,
+            },
+        }
+    }
+
+    /// The labels that a plugin of the chain sees.
+    pub(super) fn labels(&self, name: &str) -> BTreeMap<String, String> {
+        let mut labels = self.0.get(name).cloned().unwrap_or_default();
+        labels.insert(NAME.to_owned(), name.to_owned());
+        labels
+    }
 }

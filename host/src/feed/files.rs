@@ -8,12 +8,12 @@ use super::{FoundPod, Skipped};
 use crate::cli::PodArguments;
 use crate::error::{CommandError, Diagnostic};
 use crate::manifest::{
-    self, Depth, Document, DocumentKind, Outlined, Schemas, Template, Unknown, field_name,
+    Depth, Document, DocumentKind, Outlined, Schemas, Template, Unknown, field_name,
 };
-use crate::output;
-use crate::render::browser::{self, Configs};
+use crate::render::browser::Configs;
 use crate::render::pod::{Subject, subject};
-use crate::render::{Namespaces, duplicates, sort};
+use crate::render::{Namespaces, browser, sort};
+use crate::{manifest, output, render};
 
 /// Manifests without mistakes.
 pub(super) struct Files {
@@ -31,7 +31,7 @@ impl Files {
             mut errors,
             mut refused,
         } = checked(arguments)?;
-        errors.extend(duplicates::find(&documents, namespace));
+        errors.extend(render::duplicates(&documents, namespace));
         let configs = Configs::of(&documents, namespace, &mut refused, &mut errors);
         if errors.is_empty() {
             return Ok(Self {

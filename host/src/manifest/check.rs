@@ -1,27 +1,20 @@
 //! Checks objects before they are rendered, so that each error names the position in the user's file.
 
-mod group;
-mod words;
-
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context;
-use jsonschema::error::ValidationErrorKind;
+use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{ValidationError, Validator};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use podloom_api::{SelenosisApi, SelenosisKind};
+use podloom_api::{DNS_SUBDOMAIN, IM_URL, InfrastructureKind, SelenosisApi, SelenosisKind, UUID};
+use podloom_pod_path::{ViolationKind, nearest};
 use podloom_syntax::names;
 use serde_json::{Map, Value, json};
 
-use self::words::{expected_types, in_words, one_of};
-
-use super::document::Document;
-use super::embedded;
-use super::field::Step;
-use super::findings::{Findings, unknown_field, wrong_type};
-use super::kinds::{self, DocumentKind};
+use super::document::{self, Document, Step};
+use super::kinds::{self, CLEANER, DocumentKind, INFRASTRUCTURE};
 use super::untouched::{self, Unknown};
-use crate::error::{CommandError, quoted, value};
+use crate::error::{CommandError, Diagnostic, quoted, value};
 
 /// Checks every object: our own kinds against their CRDs, pods and templates against the Pod's types.
 pub(crate) fn check(documents: &[Document], unknown: Unknown) -> Result<Findings, CommandError> {
@@ -37,7 +30,7 @@ pub(crate) fn check_with(
     let mut findings = Findings::default();
     for (index, document) in documents.iter().enumerate() {
         let before = findings.errors.len();
-        embedded::check_metadata(document, &mut findings);
+        check_metadata(document, &mut findings);
         let kind = kinds::kind(document);
         match &kind {
             DocumentKind::Browser
@@ -52,13 +45,13 @@ pub(crate) fn check_with(
                 }
             }
             DocumentKind::Namespace => check_name(document, &mut findings),
-            DocumentKind::Pod => embedded::check_pod(document, &[], &mut findings),
+            DocumentKind::Pod => check_pod(document, &[], &mut findings),
             DocumentKind::Workload(template) => {
-                embedded::check_pod(document, &template.path, &mut findings);
+                check_pod(document, &template.path, &mut findings);
             }
             DocumentKind::Named(templates) => {
                 for template in templates {
-                    embedded::check_pod(document, &template.path, &mut findings);
+                    check_pod(document, &template.path, &mut findings);
                 }
                 untouched::check_others(document, templates, &mut findings);
             }
@@ -102,7 +95,7 @@ fn check_name(document: &Document, findings: &mut Findings) {
 /// Checks what is printed unchanged: whether it should be.
 fn check_other(document: &Document, unknown: Unknown, findings: &mut Findings) {
     let before = findings.errors.len();
-    group::check(document, findings);
+    check_group(document, findings);
     let is_accepted = document.named.as_ref().is_some_and(Vec::is_empty);
     if findings.errors.len() == before && !is_accepted {
         untouched::check(document, unknown, findings);
@@ -276,6 +269,304 @@ fn allow_null(fields: &mut Map<String, Value>) {
         && !options.contains(&Value::Null)
     {
         options.push(Value::Null);
+    }
+}
+
+// Objects of our API groups that are none of our kinds: they would be printed unchanged, and nobody would notice.
+
+/// Catches an object of a kind that its API group does not have.
+fn check_group(document: &Document, findings: &mut Findings) {
+    let group = document.api_version.split_once('/');
+    let group = group.map_or("", |(group, _)| group);
+    let found = if group == "selenosis.io" || group.ends_with(".selenosis.io") {
+        selenosis(document)
+    } else if kinds::is_infrastructure(document) {
+        infrastructure(document)
+    } else if kinds::is_cleaner(document) {
+        cleaner(document)
+    } else {
+        return;
+    };
+    let (field, message) = found;
+    let path = [Step::from(field)];
+    findings.errors.push(document.diagnostic(&path, message));
+}
+
+/// The field that is wrong, and what to write.
+type Wrong = (&'static str, String);
+
+fn selenosis(document: &Document) -> Wrong {
+    let mut kinds = SelenosisKind::ALL.into_iter();
+    match kinds.find(|kind| kind.name() == document.kind) {
+        Some(kind) => {
+            let versions = SelenosisApi::ALL
+                .map(|api| format!("{}/{}", api.group(kind), SelenosisApi::VERSION));
+            let message = format!(
+                "wrong API group for a {}: write {}",
+                document.kind,
+                versions.join(" or ")
+            );
+            ("apiVersion", message)
+        }
+        None => (
+            "kind",
+            "unknown kind: this API group has Browser and BrowserConfig".to_owned(),
+        ),
+    }
+}
+
+fn infrastructure(document: &Document) -> Wrong {
+    let names = InfrastructureKind::ALL.map(InfrastructureKind::name);
+    let written = document.kind.as_str();
+    match names.iter().find(|name| name.eq_ignore_ascii_case(written)) {
+        Some(name) if *name == written => (
+            "apiVersion",
+            format!("unknown version of {name}: write {INFRASTRUCTURE}"),
+        ),
+        Some(name) => ("kind", format!("unknown kind: write {name}")),
+        None => (
+            "kind",
+            format!("unknown kind: this API group has {}", names.join(", ")),
+        ),
+    }
+}
+
+fn cleaner(document: &Document) -> Wrong {
+    match document.kind == "Cleaner" {
+        true => (
+            "apiVersion",
+            format!("unknown version of Cleaner: write {CLEANER}"),
+        ),
+        false => (
+            "kind",
+            "unknown kind: this API group has Cleaner".to_owned(),
+        ),
+    }
+}
+
+// What a schema says, in words.
+
+/// The error for a value that breaks a limit or has another form; none if the schema's own words must do.
+fn in_words(kind: &ValidationErrorKind, value: &Value) -> Option<String> {
+    match kind {
+        ValidationErrorKind::Pattern { pattern } => form(pattern).map(str::to_owned),
+        kind => out_of_bounds(kind, value),
+    }
+}
+
+/// What a text must be that has to match a pattern. It does not repeat the text: a URL may have a password in it.
+fn form(pattern: &str) -> Option<&'static str> {
+    match pattern {
+        IM_URL => Some(
+            "must be a URL: http:// or https://, a host, and if needed a port and a path; no user name, query or fragment",
+        ),
+        UUID => Some(
+            "must be a UUID in lower-case letters, such as 5b0ae1a6-0e2f-11f0-8de9-0242ac120002",
+        ),
+        DNS_SUBDOMAIN => Some(
+            "must have lower-case letters, digits, '-' and '.', with a letter or digit at the start and the end of each part",
+        ),
+        _ => None,
+    }
+}
+
+/// The error for a value that is too large or too small: a number, or the size of something else, and the limit.
+fn out_of_bounds(kind: &ValidationErrorKind, value: &Value) -> Option<String> {
+    let (size, limit, what) = match (kind, value) {
+        (ValidationErrorKind::Minimum { limit }, Value::Number(number)) => {
+            return Some(format!("is {number}, use at least {}", whole(limit)));
+        }
+        (ValidationErrorKind::Maximum { limit }, Value::Number(number)) => {
+            return Some(format!("is {number}, use at most {}", whole(limit)));
+        }
+        (ValidationErrorKind::MaxLength { limit }, Value::String(text)) => {
+            (text.chars().count(), limit, "characters")
+        }
+        (ValidationErrorKind::MinLength { limit }, Value::String(text)) => {
+            let size = text.chars().count();
+            return Some(format!("has {size} characters, use at least {limit}"));
+        }
+        (ValidationErrorKind::MaxItems { limit }, Value::Array(items)) => {
+            (items.len(), limit, "entries")
+        }
+        (ValidationErrorKind::MaxProperties { limit }, Value::Object(fields)) => {
+            (fields.len(), limit, "entries")
+        }
+        _ => return None,
+    };
+    Some(format!("has {size} {what}, use at most {limit}"))
+}
+
+/// A limit as people write it: CRDs have floating-point numbers.
+fn whole(limit: &Value) -> String {
+    limit
+        .as_f64()
+        .map_or_else(|| limit.to_string(), |limit| limit.to_string())
+}
+
+/// The values of an enum, without null.
+fn one_of(options: &Value) -> String {
+    let options: Vec<String> = options
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|option| !option.is_null())
+        .map(Value::to_string)
+        .collect();
+    options.join(" or ")
+}
+
+fn expected_types(kind: &TypeKind) -> String {
+    let names: Vec<String> = match kind {
+        TypeKind::Single(one) => vec![one.to_string()],
+        TypeKind::Multiple(several) => several.iter().map(|one| one.to_string()).collect(),
+    };
+    names
+        .iter()
+        .map(|name| match name.as_str() {
+            "object" => "a map",
+            "array" => "a list",
+            "string" => "a string",
+            "integer" => "an integer",
+            "number" => "a number",
+            "boolean" => "a boolean",
+            other => other,
+        })
+        .filter(|name| *name != "null")
+        .collect::<Vec<_>>()
+        .join(" or ")
+}
+
+// The result of checking objects, and the wording of the messages.
+
+/// How many known fields a message lists at most.
+const MOST_LISTED: usize = 24;
+
+/// The errors and warnings about the objects.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    /// These end the command.
+    pub(crate) errors: Vec<Diagnostic>,
+    /// These are only printed: a newer Kubernetes may know the field, and a pod in an unknown kind may be none.
+    pub(crate) warnings: Vec<Diagnostic>,
+    /// The indices of the documents that have errors.
+    pub(crate) refused: BTreeSet<usize>,
+}
+
+/// The message for an unknown field. It suggests a similar field, or lists the known ones.
+pub(super) fn unknown_field(field: &str, known: &[&str]) -> String {
+    match nearest(field, known.iter().copied()) {
+        Some(meant) => format!("unknown field; did you mean {meant}?"),
+        // Nobody reads a list that is too long.
+        None if known.is_empty() || known.len() > MOST_LISTED => "unknown field".to_owned(),
+        None => format!("unknown field; known fields: {}", known.join(", ")),
+    }
+}
+
+/// The message for a value of the wrong type. If only quotes are missing or too many, it says so.
+pub(super) fn wrong_type(
+    document: &Document,
+    path: &[Step],
+    found: &Value,
+    expected: &str,
+) -> String {
+    let written = document.written(path);
+    let noun = match found {
+        Value::Null => {
+            return format!("is empty and must be {expected}: set a value or remove the field");
+        }
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "list",
+        Value::Object(_) => "map",
+    };
+    match (found, written) {
+        (Value::Bool(_) | Value::Number(_), Some(written)) if expected.contains("string") => {
+            format!("is the {noun} {written} and must be {expected}: write \"{written}\"")
+        }
+        (Value::Bool(_) | Value::Number(_), Some(written)) => {
+            format!("is the {noun} {written} and must be {expected}")
+        }
+        (Value::String(text), _) if is_scalar_of(text, expected) => {
+            format!(
+                "is the string {} and must be {expected}: write it without quotes",
+                quoted(text)
+            )
+        }
+        _ => format!("is a {noun} and must be {expected}"),
+    }
+}
+
+/// Whether a string would be of the expected type without its quotes.
+fn is_scalar_of(text: &str, expected: &str) -> bool {
+    match text {
+        "true" | "false" => expected.contains("boolean"),
+        text => expected.contains("integer") && text.parse::<i64>().is_ok(),
+    }
+}
+
+// Checks pods and pod templates against the Pod's schema.
+
+/// Checks the `metadata` of any object.
+pub(super) fn check_metadata(document: &Document, findings: &mut Findings) {
+    let Some(metadata) = document.value.get("metadata") else {
+        return;
+    };
+    report(document, &[], &json!({ "metadata": metadata }), findings);
+}
+
+/// Checks a pod, or the pod template at a path of a workload.
+pub(super) fn check_pod(document: &Document, at: &[Step], findings: &mut Findings) {
+    let template = document::get(&document.value, at);
+    let Some(template) = template.filter(|template| !template.is_null()) else {
+        let message = format!("the pod template of the {} is missing", document.kind);
+        findings.errors.push(document.diagnostic(at, message));
+        return;
+    };
+    if !template.is_object() {
+        let message = wrong_type(document, at, template, "a map");
+        findings.errors.push(document.diagnostic(at, message));
+        return;
+    }
+    let mut pod = json!({ "spec": template.get("spec") });
+    if !at.is_empty() {
+        pod["metadata"] = template.get("metadata").cloned().unwrap_or_default();
+    }
+    if !pod["spec"]["containers"].is_array() {
+        let path = [at, &["spec".into(), "containers".into()]].concat();
+        let message = "the list of containers is missing";
+        findings.errors.push(document.diagnostic(&path, message));
+    }
+    report(document, at, &pod, findings);
+}
+
+fn report(document: &Document, at: &[Step], pod: &Value, findings: &mut Findings) {
+    let above: String = at
+        .iter()
+        .map(|step| match step {
+            Step::Key(key) => format!("/{}", document::escape(key)),
+            Step::Index(index) => format!("/{index}"),
+        })
+        .collect();
+    for violation in podloom_pod_path::examine(pod) {
+        let path = document.steps(&format!("{above}{}", violation.path));
+        match violation.kind {
+            ViolationKind::Type { expected, found } => {
+                let message = wrong_type(document, &path, &found, &expected);
+                findings.errors.push(document.diagnostic(&path, message));
+            }
+            ViolationKind::Unknown { known } => {
+                let field = match path.last() {
+                    Some(Step::Key(field)) => field.as_str(),
+                    _ => "",
+                };
+                let message = unknown_field(field, &known);
+                findings
+                    .warnings
+                    .push(document.diagnostic_at_key(&path, message));
+            }
+        }
     }
 }
 

@@ -1,14 +1,18 @@
 //! One Kubernetes object of a file, with the positions of its fields.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::ops::Range;
+use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
-use super::field::{self, Step};
+use super::kinds;
+use super::kinds::DocumentKind;
 use super::source::Source;
-use super::written::Written;
-use crate::error::{Diagnostic, Position};
+use super::verbatim::Written;
+use crate::error::{Diagnostic, Position, quoted};
 
 /// One Kubernetes object, and where each of its fields is written.
 #[derive(Clone, Debug)]
@@ -102,7 +106,7 @@ impl Document {
 
     /// A message about one field; with an empty path, about the object.
     pub(crate) fn diagnostic(&self, path: &[Step], message: impl Into<String>) -> Diagnostic {
-        let field = field::name(path);
+        let field = name(path);
         Diagnostic {
             position: Some(self.position(path)),
             object: Some(self.title()),
@@ -175,3 +179,179 @@ impl Document {
         steps
     }
 }
+
+// Names of fields, as in Kubernetes' own messages: `spec.browsers.chrome["120.0"].env[0].name`.
+
+/// One step from a value to a value inside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Key(String),
+    Index(usize),
+}
+
+impl From<&str> for Step {
+    fn from(key: &str) -> Self {
+        Self::Key(key.to_owned())
+    }
+}
+
+/// The value at a path.
+pub(crate) fn get<'a>(value: &'a Value, path: &[Step]) -> Option<&'a Value> {
+    path.iter().try_fold(value, |value, step| match step {
+        Step::Key(key) => value.get(key),
+        Step::Index(index) => value.get(index),
+    })
+}
+
+/// The value at a path, to change it.
+pub(crate) fn get_mut<'a>(value: &'a mut Value, path: &[Step]) -> Option<&'a mut Value> {
+    path.iter().try_fold(value, |value, step| match step {
+        Step::Key(key) => value.get_mut(key),
+        Step::Index(index) => value.get_mut(index),
+    })
+}
+
+/// The path that a JSON Pointer means in a value.
+pub(crate) fn steps(value: &Value, pointer: &str) -> Vec<Step> {
+    let mut path = Vec::new();
+    for segment in pointer.split('/').skip(1) {
+        let index = match get(value, &path) {
+            Some(Value::Array(_)) => segment.parse().ok(),
+            _ => None,
+        };
+        path.push(index.map_or_else(|| Step::Key(unescape(segment)), Step::Index));
+    }
+    path
+}
+
+/// The paths of an object that a pointer names. A path whose end is missing or null is not among them.
+pub(super) fn expand(value: &Value, pointer: &str) -> Vec<Vec<Step>> {
+    let mut paths = vec![Vec::new()];
+    for segment in pointer.split('/').skip(1) {
+        let mut longer = Vec::new();
+        for path in paths {
+            let step = |step: Step| [path.as_slice(), &[step]].concat();
+            match get(value, &path) {
+                Some(Value::Array(items)) if segment == "*" => {
+                    longer.extend((0..items.len()).map(|index| step(Step::Index(index))));
+                }
+                Some(Value::Array(_)) => {
+                    longer.extend(segment.parse().map(|index| step(Step::Index(index))));
+                }
+                _ => {
+                    longer.push(step(Step::Key(unescape(segment))));
+                }
+            }
+        }
+        paths = longer;
+    }
+    paths.retain(|path| get(value, path).is_some_and(|value| !value.is_null()));
+    paths
+}
+
+/// A key as a segment of a JSON pointer.
+pub(super) fn escape(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
+fn unescape(segment: &str) -> String {
+    segment.replace("~1", "/").replace("~0", "~")
+}
+
+/// The path as text; empty for the document itself.
+pub(crate) fn name(path: &[Step]) -> String {
+    let mut text = String::new();
+    for step in path {
+        match step {
+            Step::Index(index) => {
+                let _infallible = write!(text, "[{index}]");
+            }
+            Step::Key(key) if is_plain(key) => {
+                if !text.is_empty() {
+                    text.push('.');
+                }
+                text.push_str(key);
+            }
+            Step::Key(key) => {
+                let _infallible = write!(text, "[{}]", quoted(key));
+            }
+        }
+    }
+    text
+}
+
+fn is_plain(key: &str) -> bool {
+    !key.is_empty()
+        && key.bytes().all(|byte| {
+            byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_' || byte == b'$'
+        })
+}
+
+// Objects that are held in little memory until they are needed.
+
+/// The metadata that an outline has.
+const NAMED: [&str; 3] = ["name", "generateName", "namespace"];
+
+/// A document whose object is kept as text, unless it is of one of our kinds. The positions of its fields are forgotten, so it is for
+/// objects that have no mistakes.
+pub(crate) struct Outlined {
+    /// The document. If the object is kept as text, it has nothing but the object's name.
+    outline: Document,
+    /// The object as JSON.
+    text: Option<Box<str>>,
+}
+
+impl Outlined {
+    pub(crate) fn of(mut document: Document) -> Self {
+        let text = match kinds::kind(&document) {
+            DocumentKind::Pod | DocumentKind::Workload(_) | DocumentKind::Named(_) => {
+                Some(document.value.to_string().into_boxed_str())
+            }
+            // Nothing more is asked about it.
+            DocumentKind::Other => None,
+            _ => {
+                return Self {
+                    outline: document,
+                    text: None,
+                };
+            }
+        };
+        document.value = name_of(&document.value);
+        document.written = None;
+        document.spans.children = Children::Scalar;
+        document.source.text = Arc::from("");
+        Self {
+            outline: document,
+            text,
+        }
+    }
+
+    /// The document with its object.
+    pub(crate) fn unfold(self) -> Document {
+        let Self { mut outline, text } = self;
+        if let Some(text) = text {
+            // It is our own text.
+            outline.value = serde_json::from_str(&text).unwrap_or_default();
+        }
+        outline
+    }
+}
+
+impl Borrow<Document> for Outlined {
+    fn borrow(&self) -> &Document {
+        &self.outline
+    }
+}
+
+fn name_of(object: &Value) -> Value {
+    let metadata = object.get("metadata").and_then(Value::as_object);
+    let fields = metadata.into_iter().flatten();
+    let named = fields.filter(|(field, _)| NAMED.contains(&field.as_str()));
+    let named: Map<String, Value> = named
+        .map(|(field, value)| (field.clone(), value.clone()))
+        .collect();
+    json!({ "metadata": named })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,24 +1,24 @@
 //! Parses the text of a file into objects.
 //!
 //! It follows `kubectl`, so that a manifest means the same here and to the API server: several documents in a file, empty ones
-//! skipped, anchors and merge keys resolved, and plain scalars as [`scalar`] says: `0644` octal, YAML 1.1's booleans (also `yes`,
+//! skipped, anchors and merge keys resolved, and plain scalars as [`resolve`] says: `0644` octal, YAML 1.1's booleans (also `yes`,
 //! `no`, `on`, `off`, `y`, `n`), and `83e2010` a text.
 //! Where such a boolean should be a string, the type check reports it with the advice to quote it.
 //! JSON is YAML, so it needs no parser of its own.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::iter::Enumerate;
+use std::str::Lines;
 
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
-use serde_saphyr::Location;
+use serde_saphyr::{Location, Spanned};
 
-use super::document::{Children, Document, Span, SpanTree};
-use super::field::{self, Step};
-use super::node::{Node, Raw};
-use super::numbering::Numbering;
-use super::scalar::{self, Scalar};
+use super::document::{Children, Document, Span, SpanTree, Step};
 use super::source::Source;
-use super::syntax;
-use super::written::{Finder, Written};
+use super::verbatim::{Finder, Written};
+use super::{document, syntax, verbatim};
 use crate::error::{Diagnostic, Position, quoted};
 
 /// The objects of a file, and what could not be read.
@@ -263,7 +263,7 @@ impl Reader<'_> {
         if !is_plain || self.has_tag(at) {
             return raw;
         }
-        match scalar::resolve(written) {
+        match resolve(written) {
             Scalar::Null => Raw::Null,
             Scalar::Bool(value) => Raw::Bool(value),
             Scalar::Number(value) => Raw::Number(value),
@@ -344,7 +344,7 @@ impl Reader<'_> {
             line: at.line,
             column: at.column,
         };
-        let field = field::name(&self.path);
+        let field = document::name(&self.path);
         self.errors.push(Diagnostic {
             field: (!field.is_empty()).then_some(field),
             ..Diagnostic::at(position, message)
@@ -375,6 +375,219 @@ fn span(at: &Location) -> Span {
         column: at.column(),
         bytes: usize::try_from(start).unwrap_or_default()
             ..usize::try_from(start + length).unwrap_or_default(),
+    }
+}
+
+// Finds the document that a line belongs to.
+
+/// Counts the documents of a text by their separators, from the first line to the last.
+pub(super) struct Numbering<'a> {
+    lines: Enumerate<Lines<'a>>,
+    /// How many lines were read.
+    read: u64,
+    number: usize,
+    /// Whether the current document has content. A separator before that does not start a new document.
+    content: bool,
+}
+
+impl<'a> Numbering<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        Self {
+            lines: text.lines().enumerate(),
+            read: 0,
+            number: 1,
+            content: false,
+        }
+    }
+
+    /// The number of the document that a line is in. Call it with increasing lines: each line is read only once.
+    pub(super) fn document(&mut self, line: u64) -> usize {
+        while self.read < line
+            && let Some((index, here)) = self.lines.next()
+        {
+            self.read = index as u64 + 1;
+            self.pass(here);
+        }
+        self.number
+    }
+
+    fn pass(&mut self, line: &str) {
+        if verbatim::is_separator(line) {
+            self.number += usize::from(self.content);
+            self.content = true;
+        } else if !self.content {
+            let line = line.trim_start_matches('\u{feff}').trim();
+            self.content = !(line.is_empty() || line.starts_with(['#', '%']));
+        }
+    }
+}
+
+// What a plain scalar is, by the rules of kubectl's YAML library: go-yaml v2, which knows YAML 1.1's booleans, numbers with
+// underscores, and YAML 1.2's octals. A number that is too large for a float stays a text, such as the commit `83e2010`.
+
+/// What a plain scalar is read as.
+#[derive(Debug, PartialEq)]
+pub(super) enum Scalar {
+    Null,
+    Bool(bool),
+    Number(Number),
+    /// Infinity, or no number: JSON has neither, and kubectl refuses them.
+    NotFinite,
+    Text,
+}
+
+/// Reads a plain scalar without a tag.
+pub(super) fn resolve(text: &str) -> Scalar {
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => return Scalar::Null,
+        "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" | "true" | "True" | "TRUE" => {
+            return Scalar::Bool(true);
+        }
+        "n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF" | "false" | "False" | "FALSE" => {
+            return Scalar::Bool(false);
+        }
+        ".nan" | ".NaN" | ".NAN" | ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF"
+        | "-.inf" | "-.Inf" | "-.INF" => return Scalar::NotFinite,
+        _ => {}
+    }
+    let number = match text.bytes().next() {
+        Some(b'.') => float(text),
+        Some(b'0'..=b'9' | b'+' | b'-') => {
+            let plain = text.replace('_', "");
+            integer(&plain).or_else(|| float(&plain))
+        }
+        _ => None,
+    };
+    number.map_or(Scalar::Text, Scalar::Number)
+}
+
+/// An integer of 64 bits, with a sign or without, in the base that its prefix says.
+fn integer(text: &str) -> Option<Number> {
+    let (sign, unsigned) = match text.split_at_checked(1) {
+        Some((sign @ ("+" | "-"), rest)) => (sign, rest),
+        _ => ("", text),
+    };
+    let (radix, digits) = match unsigned.split_at_checked(2) {
+        Some(("0x" | "0X", digits)) => (16, digits),
+        Some(("0b" | "0B", digits)) => (2, digits),
+        Some(("0o" | "0O", digits)) => (8, digits),
+        _ => match unsigned.strip_prefix('0') {
+            Some(digits) if !digits.is_empty() => (8, digits),
+            _ => (10, unsigned),
+        },
+    };
+    // A second sign would be read, too.
+    if !digits.starts_with(|first: char| first.is_ascii_alphanumeric()) {
+        return None;
+    }
+    match i64::from_str_radix(&format!("{sign}{digits}"), radix) {
+        Ok(number) => Some(number.into()),
+        Err(_) if sign.is_empty() => u64::from_str_radix(digits, radix).ok().map(Number::from),
+        Err(_) => None,
+    }
+}
+
+/// A decimal number that a float can hold, perhaps with an exponent.
+fn float(text: &str) -> Option<Number> {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let starts = |text: &str| text.starts_with(|first: char| first.is_ascii_digit());
+    // Rust reads `inf` and `nan` too.
+    if !starts(unsigned) && !unsigned.strip_prefix('.').is_some_and(starts) {
+        return None;
+    }
+    Number::from_f64(text.parse().ok()?)
+}
+
+// A YAML tree with the position of every key and value.
+
+/// One value and its location.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) at: Location,
+    pub(super) raw: Raw,
+}
+
+/// A value by YAML's rules. Kubernetes' rules for keys are applied later.
+#[derive(Debug)]
+pub(super) enum Raw {
+    Null,
+    Bool(bool),
+    Number(Number),
+    /// Infinity, or no number; JSON has neither.
+    NotFinite,
+    String(String),
+    List(Vec<Node>),
+    Map(Vec<(Node, Node)>),
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // For an alias this is the location of its anchor, since that is what the user has to change.
+        let spanned = Spanned::<Raw>::deserialize(deserializer)?;
+        Ok(Self {
+            at: spanned.defined,
+            raw: spanned.value,
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Raw {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(RawVisitor)
+    }
+}
+
+struct RawVisitor;
+
+impl<'de> Visitor<'de> for RawVisitor {
+    type Value = Raw;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Raw, E> {
+        Ok(Raw::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Raw, E> {
+        Ok(Raw::Bool(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Raw, E> {
+        Ok(Raw::Number(value.into()))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Raw, E> {
+        Ok(Raw::Number(value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Raw, E> {
+        Ok(Number::from_f64(value).map_or(Raw::NotFinite, Raw::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Raw, E> {
+        Ok(Raw::String(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Raw, E> {
+        Ok(Raw::String(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Raw, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = access.next_element()? {
+            items.push(item);
+        }
+        Ok(Raw::List(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Raw, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(entry) = access.next_entry()? {
+            entries.push(entry);
+        }
+        Ok(Raw::Map(entries))
     }
 }
 

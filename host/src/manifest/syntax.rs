@@ -7,10 +7,9 @@ use serde_saphyr::Options;
 use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::options::NonFiniteFloatPolicy;
 
-use super::node::Node;
-use super::numbering::Numbering;
-use super::slices;
+use super::parse::{Node, Numbering};
 use super::source::Source;
+use super::verbatim;
 use crate::error::{Diagnostic, Position, quoted};
 
 /// Deeper than any Kubernetes object (a CRD with a pod inside has about sixty levels), and safe for the recursive functions here.
@@ -60,7 +59,7 @@ fn is_limit(error: &serde_saphyr::Error) -> bool {
 
 /// The text with spaces in place of the document that a position is in. None if there is nothing left to blank out.
 fn without_document(text: &str, line: u64, column: u64) -> Option<String> {
-    let slices = slices::of(text);
+    let slices = verbatim::slices(text);
     // A quote that is not closed is reported at the separator after its document.
     let begins_before = |first_line: u64| {
         first_line == 1 || first_line < line || (first_line == line && column > 1)
@@ -68,7 +67,7 @@ fn without_document(text: &str, line: u64, column: u64) -> Option<String> {
     let mut before = slices.iter().rev();
     let bad = before.find(|slice| {
         let text = text.get(slice.bytes.clone()).unwrap_or_default();
-        begins_before(slice.first_line) && slices::has_content(text)
+        begins_before(slice.first_line) && verbatim::has_content(text)
     })?;
     let blank = |part: &str| -> String {
         let bytes = part.bytes();

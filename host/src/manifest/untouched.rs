@@ -2,11 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use super::document::Document;
-use super::field::{self, Step};
-use super::findings::Findings;
-use super::kinds::{self, DocumentKind, Template};
-use super::named::NamedTemplate;
+use super::check::Findings;
+use super::document::{self, Document, Step};
+use super::kinds::{self, DocumentKind, NamedTemplate, Template};
 use crate::error::Diagnostic;
 
 /// How many places of one object are reported.
@@ -212,7 +210,7 @@ fn pointer(path: &[Step]) -> String {
     path.iter()
         .map(|step| match step {
             Step::Index(_) => "/*".to_owned(),
-            Step::Key(key) => format!("/{}", field::escape(key)),
+            Step::Key(key) => format!("/{}", document::escape(key)),
         })
         .collect()
 }

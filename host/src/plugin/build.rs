@@ -1,15 +1,13 @@
 //! `podloom plugin build`: compiles a crate into a plugin, and puts it into a bundle.
 
-mod cargo;
-mod schema;
-mod target;
 mod unavailable;
 
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use podloom_mutators::{Inspection, MANIFEST, inspect};
 use podloom_sbom::{encode, with_section};
 use serde_json::Value;
@@ -18,9 +16,9 @@ use crate::bundle::{MAX_BYTES, gzip};
 use crate::chain::{paths, size};
 use crate::cli::BuildArguments;
 use crate::error::CommandError;
-use crate::manifest::{self, Depth};
-use crate::output::{QUIET, TITLE, WARNING, paint};
-use crate::{load, output};
+use crate::manifest::Depth;
+use crate::output::{QUIET, TITLE, WARNING, paint, print_note};
+use crate::{load, manifest, output};
 
 /// The target that plugins are compiled for.
 const TARGET: &str = "wasm32-unknown-unknown";
@@ -71,14 +69,14 @@ pub(super) fn build(
     bundle: &Path,
     old: OldSchema,
 ) -> Result<Built, CommandError> {
-    cargo::check(directory)?;
-    target::ensure(directory)?;
+    check_crate(directory)?;
+    ensure_target(directory)?;
     unavailable::warn(directory);
     if old == OldSchema::Write {
         // First, since the plugin has the schema in it.
-        schema::write(directory)?;
+        write_schema(directory)?;
     }
-    let module = cargo::build(directory)?;
+    let module = compile(directory)?;
     let module = with_crates(directory, module)?;
     let shipped = gzip(&module).context("could not compress the plugin")?;
     // Inspects the compressed file, so that one that is too large to load is an error now.
@@ -86,7 +84,7 @@ pub(super) fn build(
         CommandError::invalid(format!("{}: the built module {error}", directory.display()))
     })?;
     if found.description.config_schema.is_some() {
-        schema::check(directory)?;
+        check_schema(directory)?;
     }
     let name = file_name(&found);
     replace(bundle, &name, &shipped)?;
@@ -213,4 +211,245 @@ fn listed(manifest: &Path) -> Option<Vec<String>> {
             .collect::<Vec<_>>()
     });
     Some(files.collect())
+}
+
+// Runs cargo.
+
+/// These variables would replace the flags in .cargo/config.toml. One of those sets a small stack, which keeps calls fast.
+const RUSTFLAGS: [&str; 2] = ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS"];
+
+/// Checks that the directory contains a crate.
+fn check_crate(directory: &Path) -> Result<(), CommandError> {
+    let manifest = directory.join("Cargo.toml");
+    if manifest.is_file() {
+        return Ok(());
+    }
+    Err(CommandError::invalid(format!(
+        "{}: no such file; name the directory of a plugin's crate, or create one with `podloom plugin new`",
+        manifest.display()
+    )))
+}
+
+/// Builds the crate in release mode, and returns the WebAssembly module.
+fn compile(directory: &Path) -> Result<Vec<u8>, CommandError> {
+    let manifest = directory.join("Cargo.toml");
+    let manifest = manifest
+        .canonicalize()
+        .with_context(|| manifest.display().to_string())?;
+    let output = run_cargo(&mut command(directory, &manifest))?;
+    if !output.status.success() {
+        return Err(CommandError::invalid(format!(
+            "{}: cargo build failed ({}); see the messages above",
+            directory.display(),
+            output.status
+        )));
+    }
+    let messages = String::from_utf8_lossy(&output.stdout);
+    let file = module(&messages, &manifest).ok_or_else(|| {
+        CommandError::invalid(format!(
+            "{}: cargo built no WebAssembly module; add these lines:\n[lib]\ncrate-type = [\"cdylib\", \"rlib\"]",
+            directory.join("Cargo.toml").display()
+        ))
+    })?;
+    Ok(fs::read(&file).with_context(|| file.display().to_string())?)
+}
+
+/// Compiles the crate's native unit tests, and returns the program that runs them; none if they do not compile.
+fn compile_tests(directory: &Path) -> Result<Option<PathBuf>, CommandError> {
+    let manifest = directory.join("Cargo.toml");
+    let manifest = manifest
+        .canonicalize()
+        .with_context(|| manifest.display().to_string())?;
+    let mut cargo = cargo(directory, &manifest, &["test", "--no-run", "--lib"]);
+    let output = run_cargo(&mut cargo)?;
+    let messages = String::from_utf8_lossy(&output.stdout);
+    let program = of_crate(&messages, &manifest)
+        .filter_map(|message| message.get("executable")?.as_str().map(PathBuf::from))
+        .next();
+    Ok(program.filter(|_| output.status.success()))
+}
+
+fn run_cargo(cargo: &mut Command) -> anyhow::Result<Output> {
+    cargo
+        .output()
+        .context("could not start cargo; install Rust, see https://rustup.rs")
+}
+
+/// Cargo prints diagnostics on standard error, and JSON about the files that it built on standard output.
+fn cargo(directory: &Path, manifest: &Path, arguments: &[&str]) -> Command {
+    let mut cargo = Command::new("cargo");
+    cargo
+        .args(arguments)
+        .args([
+            "--message-format",
+            "json-render-diagnostics",
+            "--manifest-path",
+        ])
+        .arg(manifest)
+        .current_dir(directory)
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit());
+    cargo
+}
+
+fn command(directory: &Path, manifest: &Path) -> Command {
+    let arguments = ["build", "--release", "--lib", "--target", TARGET];
+    let mut cargo = cargo(directory, manifest, &arguments);
+    for name in RUSTFLAGS {
+        if std::env::var_os(name).is_some_and(|flags| !flags.is_empty()) {
+            print_note(&format!(
+                "ignoring the environment variable {name}: set the flags of a plugin in its .cargo/config.toml\n"
+            ));
+        }
+        cargo.env_remove(name);
+    }
+    cargo
+}
+
+/// The WebAssembly file that cargo reports for a manifest.
+fn module(messages: &str, manifest: &Path) -> Option<PathBuf> {
+    of_crate(messages, manifest)
+        .filter_map(|message| message.get("filenames").cloned())
+        .flat_map(|files| files.as_array().cloned().unwrap_or_default())
+        .filter_map(|file| file.as_str().map(PathBuf::from))
+        .find(|file| {
+            file.extension()
+                .is_some_and(|extension| extension == "wasm")
+        })
+}
+
+/// Cargo's messages about the crate with this manifest.
+fn of_crate(messages: &str, manifest: &Path) -> impl Iterator<Item = Value> {
+    let is_ours = move |message: &Value| {
+        let path = message.get("manifest_path").and_then(Value::as_str);
+        path.is_some_and(|path| {
+            Path::new(path)
+                .canonicalize()
+                .is_ok_and(|path| path == manifest)
+        })
+    };
+    let messages = messages.lines();
+    messages
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(is_ours)
+}
+
+// Finds out whether the file with the schema of a configuration is old, and rewrites it.
+//
+// The schema is made from the type of the configuration, which only the crate itself can do: the macro `mutator!` adds a test to
+// it that compares the two. It is run here.
+
+/// The test that `mutator!` adds.
+const TEST: &str = "config_schema_is_fresh";
+/// Tells that test what to do with an old file: `check` or `write`.
+const MODE: &str = "PODLOOM_CONFIG_SCHEMA";
+
+/// Refuses an old schema: the operator would check configurations against it.
+fn check_schema(directory: &Path) -> Result<(), CommandError> {
+    let Some(tests) = native_tests(directory)? else {
+        return Ok(());
+    };
+    if is_fresh(directory, &tests)? {
+        return Ok(());
+    }
+    Err(CommandError::invalid(format!(
+        "{}: the schema of the configuration is old: the type of the configuration has changed since the file was written; \
+         write it with `{}`, which also rewrites the expected results of the cases, and commit it",
+        directory.display(),
+        update(directory)
+    )))
+}
+
+/// Rewrites an old schema.
+fn write_schema(directory: &Path) -> Result<(), CommandError> {
+    let Some(tests) = native_tests(directory)? else {
+        return Ok(());
+    };
+    if is_fresh(directory, &tests)? {
+        return Ok(());
+    }
+    if !run_test(directory, &tests, "write")? {
+        return Err(CommandError::invalid(format!(
+            "{}: could not write the schema of the configuration; `cargo test {TEST}` shows why",
+            directory.display()
+        )));
+    }
+    print_note("the schema of the configuration was old and has been rewritten; commit it\n");
+    Ok(())
+}
+
+fn update(directory: &Path) -> String {
+    let directory = directory.strip_prefix(".").unwrap_or(directory);
+    let separator = if directory.as_os_str().is_empty() {
+        ""
+    } else {
+        " "
+    };
+    format!(
+        "podloom plugin test{separator}{} --update",
+        directory.display()
+    )
+}
+
+/// The crate's native tests; none, with a note, if they do not compile: that must not keep an author from building.
+fn native_tests(directory: &Path) -> Result<Option<PathBuf>, CommandError> {
+    let tests = compile_tests(directory)?;
+    if tests.is_none() {
+        print_note(&format!(
+            "{} the native tests do not compile, so it was not checked whether the schema of the configuration is old\n",
+            paint(WARNING, "warning:")
+        ));
+    }
+    Ok(tests)
+}
+
+fn is_fresh(directory: &Path, tests: &Path) -> anyhow::Result<bool> {
+    run_test(directory, tests, "check")
+}
+
+/// Runs the test; a crate without one passes.
+fn run_test(directory: &Path, tests: &Path, mode: &str) -> anyhow::Result<bool> {
+    let output = Command::new(tests)
+        .arg(TEST)
+        .env(MODE, mode)
+        .current_dir(directory)
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| tests.display().to_string())?;
+    Ok(output.status.success())
+}
+
+// Installs Rust's WebAssembly target if it is missing.
+
+/// Installs the target if it is missing. It runs in the crate's directory, which may select a toolchain of its own.
+fn ensure_target(directory: &Path) -> anyhow::Result<()> {
+    if is_installed(directory)? {
+        return Ok(());
+    }
+    print_note(&format!("installing Rust's target {TARGET} with rustup\n"));
+    let added = Command::new("rustup")
+        .args(["target", "add", TARGET])
+        .current_dir(directory)
+        .stdin(Stdio::null())
+        .status();
+    if added.is_ok_and(|status| status.success()) && is_installed(directory)? {
+        return Ok(());
+    }
+    Err(anyhow!(
+        "Rust's target {TARGET} is missing, and `rustup target add {TARGET}` did not install it: \
+         install Rust with rustup (https://rustup.rs), or install your system's package for the target"
+    ))
+}
+
+fn is_installed(directory: &Path) -> anyhow::Result<bool> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(rustc)
+        .args(["--print", "target-libdir", "--target", TARGET])
+        .current_dir(directory)
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("could not start rustc; install Rust, see https://rustup.rs")?;
+    let libraries = String::from_utf8_lossy(&output.stdout);
+    Ok(output.status.success() && Path::new(libraries.trim()).is_dir())
 }

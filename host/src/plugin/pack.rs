@@ -7,7 +7,7 @@ use podloom_image::{Artifact, write_artifact};
 use podloom_mutators::{Form, Inspection, inspect, sha256, wasm_of};
 use serde_json::{Value, json};
 
-use super::config::unusable;
+use super::inspect::unusable;
 use crate::chain::size;
 use crate::cli::PackArguments;
 use crate::error::CommandError;

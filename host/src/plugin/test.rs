@@ -1,30 +1,31 @@
 //! `podloom plugin test`: runs a plugin on pods, with the rights that it asks for or with those that a chain grants.
 
-mod bench;
-mod cases;
-mod corpus;
-mod coverage;
-mod entry;
-mod golden;
-mod own_crate;
 mod report;
 mod trial;
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use podloom_mutation::PluginOutcome;
-use podloom_mutators::Chain;
+use anyhow::Context;
+use podloom_mutation::{PluginOutcome, PodRejection};
+use podloom_mutators::{Bundle, BundleError, Chain, Engine, MANIFEST, inspect};
+use serde_json::{Map, Value, json};
 
-use self::bench::{Bench, Rights};
-use self::cases::Case;
-use self::golden::Golden;
+use self::report::Golden;
 use self::trial::Trial;
-use super::config::ConfigFile;
+use super::build::{self, BUNDLE, OldSchema};
+use super::inspect::{ConfigFile, unusable};
+use crate::chain::Pods;
 use crate::cli::TestArguments;
 use crate::error::{CommandError, Diagnostic};
-use crate::manifest::{self, Depth};
+use crate::explain::count;
+use crate::feed::FoundPod;
+use crate::manifest::Depth;
+use crate::output::{QUIET, paint};
 use crate::subjects::{Warnings, subjects};
-use crate::{load, output, source_age};
+use crate::{chain, feed, load, manifest, output, source_age};
 
 /// The result for a file of pods.
 struct Tried {
@@ -48,16 +49,16 @@ enum TrialOutcome {
 
 /// Runs the plugin on each pod and prints what it did. In a crate, builds the plugin first, and tries the bundle's chain at the end.
 pub(crate) fn run(arguments: &TestArguments) -> Result<(), CommandError> {
-    let Some(directory) = own_crate::directory(arguments) else {
+    let Some(directory) = directory(arguments) else {
         let file = arguments.plugin.clone().unwrap_or_default();
         if let Some(note) = source_age::note(&file) {
             load::warn(&note);
         }
         return check(arguments, &file);
     };
-    let (file, arguments) = own_crate::build(&directory, arguments)?;
+    let (file, arguments) = build_crate(&directory, arguments)?;
     check(&arguments, &file)?;
-    own_crate::try_chain(&arguments)
+    try_chain(&arguments)
 }
 
 fn check(arguments: &TestArguments, plugin: &Path) -> Result<(), CommandError> {
@@ -97,7 +98,7 @@ fn check(arguments: &TestArguments, plugin: &Path) -> Result<(), CommandError> {
     };
     if let Some(directory) = &arguments.corpus {
         let chain = bench.chain(None)?;
-        let tally = corpus::try_all(chain, directory, &arguments.namespace)?;
+        let tally = try_all(chain, directory, &arguments.namespace)?;
         output::print(&tally.line(directory))?;
         errors.extend(tally.errors);
     }
@@ -111,7 +112,7 @@ fn check(arguments: &TestArguments, plugin: &Path) -> Result<(), CommandError> {
 fn rights(arguments: &TestArguments, plugin: &Path) -> Result<Rights, CommandError> {
     match &arguments.chain {
         Some(chain) => {
-            let entry = entry::find(chain, plugin, arguments.entry.as_deref())?;
+            let entry = find(chain, plugin, arguments.entry.as_deref())?;
             Ok(Rights::Entry(entry))
         }
         None if arguments.allow.is_empty() => Ok(Rights::Asked),
@@ -126,7 +127,7 @@ fn try_cases(
     arguments: &TestArguments,
 ) -> Result<Vec<Diagnostic>, CommandError> {
     let mut errors = Vec::new();
-    let cases = cases::of(directory)?;
+    let cases = cases_of(directory)?;
     let width = cases.iter().map(|case| case.name.chars().count()).max();
     for case in cases {
         let tried = match try_case(bench, &case, arguments) {
@@ -176,12 +177,12 @@ fn try_file(
                 tried
                     .errors
                     .extend(broken.map(|message| document.diagnostic(&[], message)));
-                texts.push(golden::text_of(&trial.pod, &subject.pod)?);
+                texts.push(report::text_of(&trial.pod, &subject.pod)?);
                 TrialOutcome::Ran(Box::new(trial))
             }
             Err(rejected) => match rejected.runs.last().map(|run| &run.outcome) {
                 Some(PluginOutcome::Denied(reason)) if golden.is_some() => {
-                    texts.push(golden::text_of_denial(reason));
+                    texts.push(report::text_of_denial(reason));
                     TrialOutcome::Denied(reason.clone())
                 }
                 _ => {
@@ -198,10 +199,368 @@ fn try_file(
     }
     // The golden file is compared only if all pods have a result.
     if let Some(path) = golden.filter(|_| texts.len() == tried.pods.len()) {
-        let found = golden::compare(path, &texts.join("---\n"), arguments.update)?;
+        let found = report::compare(path, &texts.join("---\n"), arguments.update)?;
         let shown = path.display().to_string();
         tried.errors.extend(found.diagnostic(&shown));
         tried.golden = Some((shown, found));
     }
     Ok(tried)
+}
+
+// Cases in a directory: NAME.pod.yaml, NAME.golden.yaml, and optionally NAME.config.yaml.
+
+const POD: &str = ".pod.yaml";
+const CONFIG: &str = ".config.yaml";
+const GOLDEN: &str = ".golden.yaml";
+
+/// One case.
+struct Case {
+    name: String,
+    pod: PathBuf,
+    config: Option<PathBuf>,
+    golden: PathBuf,
+}
+
+/// The cases of a directory, by name. A configuration or golden file without a pod file is an error: its name must be misspelt.
+fn cases_of(directory: &Path) -> Result<Vec<Case>, CommandError> {
+    let shown = directory.display();
+    if !directory.is_dir() {
+        return Err(CommandError::invalid(format!("{shown}: no such directory")));
+    }
+    let files = files(directory).with_context(|| shown.to_string())?;
+    let mut errors = Vec::new();
+    for file in &files {
+        let name = [CONFIG, GOLDEN]
+            .iter()
+            .find_map(|end| file.strip_suffix(end));
+        if let Some(name) = name.filter(|name| !files.contains(&format!("{name}{POD}"))) {
+            errors.push(Diagnostic::new(format!(
+                "{shown}/{file} belongs to no case: add {name}{POD}, or rename the file"
+            )));
+        }
+    }
+    let cases: Vec<Case> = files
+        .iter()
+        .filter_map(|file| file.strip_suffix(POD))
+        .map(|name| Case {
+            name: name.to_owned(),
+            pod: directory.join(format!("{name}{POD}")),
+            config: Some(format!("{name}{CONFIG}"))
+                .filter(|config| files.contains(config))
+                .map(|config| directory.join(config)),
+            golden: directory.join(format!("{name}{GOLDEN}")),
+        })
+        .collect();
+    if cases.is_empty() {
+        errors.push(Diagnostic::new(format!(
+            "{shown} has no cases: name the file of a pod NAME{POD}"
+        )));
+    }
+    if errors.is_empty() {
+        Ok(cases)
+    } else {
+        Err(CommandError::Invalid(errors))
+    }
+}
+
+fn files(directory: &Path) -> std::io::Result<BTreeSet<String>> {
+    let entries = fs::read_dir(directory)?;
+    entries
+        .filter_map(|entry| match entry {
+            // A name that is not UTF-8 is not a case's file.
+            Ok(entry) => entry.file_name().into_string().ok().map(Ok),
+            Err(error) => Some(Err(error)),
+        })
+        .collect()
+}
+
+// Tests the plugin of a crate: builds it, and runs its bundle's chain on its cases.
+
+/// The directory with the cases of a crate that `podloom plugin new` created.
+const CASES: &str = "cases";
+
+/// The directory of the crate to test; none if a plugin's file is named.
+fn directory(arguments: &TestArguments) -> Option<PathBuf> {
+    match &arguments.plugin {
+        None => Some(PathBuf::from(".")),
+        Some(path) if path.is_dir() => Some(path.clone()),
+        Some(_) => None,
+    }
+}
+
+/// Builds the plugin of a crate into its bundle. Returns the plugin's file, and the arguments with the crate's bundle and cases
+/// in place of those that are not given.
+fn build_crate(
+    directory: &Path,
+    arguments: &TestArguments,
+) -> Result<(PathBuf, TestArguments), CommandError> {
+    let bundle = build::in_crate(directory, BUNDLE);
+    let old = if arguments.update {
+        OldSchema::Write
+    } else {
+        OldSchema::Refuse
+    };
+    let built = build::build(directory, &bundle, old)?;
+    let size = chain::size(built.found.shipped_bytes);
+    let line = format!("built {}, {size}\n", built.file.display());
+    output::print(&paint(QUIET, &line))?;
+    output::print_note(&build::advice(&bundle, &built.found));
+    let mut arguments = arguments.clone();
+    if arguments.chain.is_none() && arguments.allow.is_empty() {
+        arguments.chain = Some(bundle);
+    }
+    if arguments.cases.is_none() && arguments.pod.is_none() {
+        arguments.cases = Some(build::in_crate(directory, CASES));
+    }
+    Ok((built.file, arguments))
+}
+
+/// Loads the whole bundle as an operator does, and tries its chain on the cases.
+fn try_chain(arguments: &TestArguments) -> Result<(), CommandError> {
+    let Some(bundle) = arguments.chain.as_deref().filter(|chain| chain.is_dir()) else {
+        return Ok(());
+    };
+    let mut pods: Vec<String> = arguments.pod.iter().cloned().collect();
+    if let Some(directory) = &arguments.cases {
+        let cases = cases_of(directory)?;
+        pods.extend(cases.iter().map(|case| case.pod.display().to_string()));
+    }
+    // Standard input was read to its end before.
+    pods.retain(|pod| pod != "-");
+    let loaded = load::chain(bundle)?;
+    // The cases' warnings were printed when the plugin alone was tried on them.
+    let pods = Pods {
+        files: &pods,
+        corpus: arguments.corpus.as_deref(),
+        namespace: &arguments.namespace,
+        warnings: Warnings::Known,
+    };
+    let tried = chain::prove(bundle, &loaded, &pods)?;
+    output::print(&format!("chain {}: {tried}\n", bundle.display()))
+}
+
+// Finds a plugin's entry in an existing chain.yaml.
+
+/// Fields that are ignored here: the plugin always runs, a failure is an error, and the tested file may be newer than the pinned one.
+const IGNORED: [&str; 3] = ["match", "failurePolicy", "sha256"];
+
+/// Finds the entry of this name, or else the only one with this plugin's file.
+fn find(chain: &Path, file: &Path, name: Option<&str>) -> Result<Map<String, Value>, CommandError> {
+    let path = if chain.is_dir() {
+        chain.join(MANIFEST)
+    } else {
+        chain.to_owned()
+    };
+    let shown = path.display().to_string();
+    check_manifest(&path, &shown)?;
+    let file = file.file_name().unwrap_or_default().to_string_lossy();
+    let wanted = name.map_or_else(
+        || format!("plugin with the file {file}"),
+        |name| format!("plugin {name}"),
+    );
+    let documents = manifest::read_values(&shown, Depth::Flat)?;
+    let mut found: Vec<&Map<String, Value>> = entries(&documents)
+        .filter(|entry| match name {
+            Some(name) => text(entry, "name") == name,
+            None => text(entry, "file") == file,
+        })
+        .collect();
+    match (found.pop(), found.is_empty()) {
+        (Some(entry), true) => {
+            let mut entry = entry.clone();
+            entry.retain(|key, _| !IGNORED.contains(&key.as_str()));
+            Ok(entry)
+        }
+        (Some(_), false) => Err(CommandError::Usage(format!(
+            "{shown} has several entries for {wanted}; choose one with --entry NAME"
+        ))),
+        (None, _) => {
+            let names: Vec<&str> = entries(&documents)
+                .map(|entry| text(entry, "name"))
+                .collect();
+            Err(CommandError::invalid(format!(
+                "{shown} has no {wanted}; choose one of its plugins with --entry NAME: {}",
+                names.join(", ")
+            )))
+        }
+    }
+}
+
+/// Checks the manifest as the loader does, but without the plugin files.
+fn check_manifest(path: &Path, shown: &str) -> Result<(), CommandError> {
+    let text = String::from_utf8(load::file(path)?)
+        .map_err(|_| CommandError::invalid(format!("{shown}: not UTF-8 text")))?;
+    match Bundle::from_parts(&text, []) {
+        Err(BundleError::Manifest { problem, .. }) => {
+            Err(CommandError::invalid(format!("{shown}: {problem}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn entries(documents: &[Value]) -> impl Iterator<Item = &Map<String, Value>> {
+    let chains = documents.iter().filter_map(|chain| chain.get("plugins"));
+    let entries = chains.filter_map(Value::as_array).flatten();
+    entries.filter_map(Value::as_object)
+}
+
+fn text<'a>(entry: &'a Map<String, Value>, key: &str) -> &'a str {
+    entry.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+// Runs a plugin on the pods of a corpus, of which only the count and the violations are shown.
+
+/// How a plugin did on a corpus.
+#[derive(Default)]
+struct Tally {
+    pods: usize,
+    changed: usize,
+    /// A valid outcome.
+    denied: usize,
+    errors: Vec<Diagnostic>,
+}
+
+/// Runs a chain of one plugin on each pod.
+fn try_all(chain: &Chain, directory: &Path, namespace: &str) -> Result<Tally, CommandError> {
+    let mut tally = Tally::default();
+    for pod in feed::corpus(directory, namespace)? {
+        let FoundPod { name, subject, .. } = pod?;
+        tally.pods += 1;
+        let broken = |message: String| Diagnostic::new(format!("{name}: {message}"));
+        match trial::of(chain, &subject) {
+            Ok(trial) => {
+                let is_changed = trial.run.outcome == PluginOutcome::Mutated;
+                tally.changed += usize::from(is_changed);
+                let plugins = chain.plugins().iter();
+                let found = plugins.flat_map(|plugin| trial.violations(plugin, &subject));
+                tally.errors.extend(found.map(broken));
+            }
+            Err(rejected) => match rejected.rejection {
+                PodRejection::Denied(_) => tally.denied += 1,
+                _ => tally.errors.push(broken(rejected.to_string())),
+            },
+        }
+    }
+    match tally.pods {
+        0 => Err(feed::no_pod(&[])),
+        _ => Ok(tally),
+    }
+}
+
+impl Tally {
+    /// One line.
+    fn line(&self, directory: &Path) -> String {
+        let Self {
+            pods,
+            changed,
+            denied,
+            errors,
+        } = self;
+        let broken = match errors.len() {
+            0 => String::new(),
+            many => format!(", {}", count(many, "error")),
+        };
+        format!(
+            "corpus {}: {}, {changed} changed, {denied} denied{broken}\n",
+            directory.display(),
+            count(*pods, "pod"),
+        )
+    }
+}
+
+// Puts a plugin into a chain of its own.
+
+/// The name of the plugin's file in that chain.
+const FILE: &str = "plugin.wasm";
+
+/// Which rights the plugin gets.
+enum Rights {
+    /// Exactly those that it asks for.
+    Asked,
+    /// To write these paths, whatever it asks for.
+    Allowed(Vec<String>),
+    /// Those of this entry of a chain.
+    Entry(Map<String, Value>),
+}
+
+/// The plugin under test, and how it is set up.
+struct Bench {
+    engine: Arc<Engine>,
+    /// The plugin's file as the user named it.
+    name: String,
+    file: Vec<u8>,
+    rights: Rights,
+    /// The configuration for cases that have none of their own.
+    config: Option<ConfigFile>,
+    is_idempotent: bool,
+    /// The last chain, so that the next one can reuse the compiled plugin.
+    last: Option<Chain>,
+}
+
+impl Bench {
+    /// A chain with only this plugin, and with the configuration of the case if it has one.
+    fn chain(&mut self, config: Option<&ConfigFile>) -> Result<&Chain, CommandError> {
+        let config = config.or(self.config.as_ref());
+        let bundle = self.bundle(config)?;
+        let loaded = match &self.last {
+            Some(earlier) => Chain::load_after(earlier, &bundle),
+            None => Chain::load(&self.engine, &bundle),
+        };
+        let chain = loaded.map_err(|error| unusable(&self.name, *error.problem, config))?;
+        if self.last.is_none() {
+            for warning in chain.warnings() {
+                load::warn(&format!("{}: {}", self.name, warning.message));
+            }
+        }
+        Ok(self.last.insert(chain))
+    }
+
+    fn bundle(&self, config: Option<&ConfigFile>) -> Result<Bundle, CommandError> {
+        let mut entry = match &self.rights {
+            Rights::Entry(entry) => entry.clone(),
+            Rights::Asked => self.entry(config, None)?,
+            Rights::Allowed(paths) => self.entry(config, Some(paths))?,
+        };
+        entry.insert("file".to_owned(), FILE.into());
+        if let Some(config) = config {
+            entry.insert("config".to_owned(), config.fields.clone().into());
+        }
+        if !self.is_idempotent {
+            entry.insert("idempotent".to_owned(), false.into());
+        }
+        let manifest = json!({
+            "apiVersion": "podloom.dev/v1alpha1",
+            "kind": "MutatorChain",
+            "plugins": [entry],
+        });
+        Bundle::from_parts(
+            &manifest.to_string(),
+            [(FILE.to_owned(), self.file.clone())],
+        )
+        .map_err(|error| CommandError::Other(anyhow::Error::new(error)))
+    }
+
+    /// An entry that grants what the plugin asks for, or these paths instead of the writes that it asks for.
+    fn entry(
+        &self,
+        config: Option<&ConfigFile>,
+        allow: Option<&[String]>,
+    ) -> Result<Map<String, Value>, CommandError> {
+        let fields = config.map(|config| config.fields.clone());
+        let found = inspect(&self.engine, &self.file, Some(&fields.unwrap_or_default()))
+            .map_err(|error| unusable(&self.name, error, config))?;
+        let about = found.description;
+        let fields = [
+            ("name", Value::from(about.name)),
+            (
+                "allow",
+                allow.map_or(about.writes, <[String]>::to_vec).into(),
+            ),
+            ("read", about.reads.into()),
+        ];
+        Ok(fields
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), value))
+            .collect())
+    }
 }

@@ -10,11 +10,11 @@ use podloom_controllers::render::{
 use podloom_controllers::validate::{self, Finding};
 use podloom_mutation::{NamespaceMetadata, PodRequest};
 
+use super::Namespaces;
 use super::Setting;
-use super::namespaces::Namespaces;
-use super::outcome::{ObjectError, Pass, Rendered};
 use super::pod::{Subject, mutate};
-use super::typed::{diagnostic, typed};
+use super::{ObjectError, Pass, Rendered};
+use super::{diagnostic, typed};
 use crate::error::Diagnostic;
 use crate::manifest::{self, Document, DocumentKind};
 

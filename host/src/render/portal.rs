@@ -10,10 +10,10 @@ use podloom_controllers::portal::validate::{Around, tunnel_class};
 use podloom_controllers::{Finding, Subject, TunnelSettings};
 use serde::de::DeserializeOwned;
 
-use super::outcome::{ObjectError, Pass, Rendered};
 use super::pod::mutate;
-use super::typed::{diagnostic, typed};
+use super::{ObjectError, Pass, Rendered};
 use super::{Problems, Setting};
+use super::{diagnostic, typed};
 use crate::error::Diagnostic;
 use crate::manifest::{self, Document, DocumentKind, Step};
 

@@ -1,18 +1,17 @@
 //! What `podloom chain diff` prints.
 
-mod json;
-mod markdown;
-mod text;
+use std::fmt::Write;
 
 use podloom_pod_path::ChangeKind;
+use serde_json::{Value, json};
 
 use crate::cli::DiffFormat;
-use crate::compare::groups::{Group, Groups, Line, Rank, Tally};
-use crate::compare::writers::{Whose, Writers};
-use crate::error::CommandError;
+use crate::compare::groups::{Group, Groups, Line, Rank, Tally, group};
+use crate::compare::{Whose, Writers};
+use crate::error::{CommandError, cut, escape_controls, shown};
 use crate::explain::count;
 use crate::feed::Skipped;
-use crate::output;
+use crate::output::{self, ADDED, CHANGED, QUIET, REMOVED, TITLE, WARNING, paint, yaml};
 
 /// What was compared, and what was not.
 pub(super) struct Report<'a> {
@@ -24,17 +23,11 @@ pub(super) struct Report<'a> {
 /// Prints the report on standard output.
 pub(super) fn print(report: &Report<'_>, format: DiffFormat) -> Result<(), CommandError> {
     let text = match format {
-        DiffFormat::Text => text::of(report)?,
-        DiffFormat::Json => output::json_text(&json::of(report))?,
-        DiffFormat::Markdown => markdown::of(report)?,
+        DiffFormat::Text => text_of(report)?,
+        DiffFormat::Json => output::json_text(&json_of(report))?,
+        DiffFormat::Markdown => markdown_of(report)?,
     };
     output::print(&text)
-}
-
-/// The report for people.
-#[cfg(test)]
-pub(super) fn text_of(report: &Report<'_>) -> anyhow::Result<String> {
-    text::of(report)
 }
 
 /// `412 pods in 9 namespaces`
@@ -131,4 +124,227 @@ fn same(groups: &Groups) -> String {
 fn rest(groups: &Groups) -> Option<String> {
     let rest = &groups.rest;
     (rest.pods > 0).then(|| format!("more differences, which are not listed: {}", many(rest)))
+}
+
+// The report for programs.
+
+fn json_of(report: &Report<'_>) -> Value {
+    let groups = report.groups;
+    json!({
+        "compared": groups.all,
+        "same": groups.same,
+        "groups": groups.sorted().into_iter().map(group).collect::<Value>(),
+        "notListed": groups.rest,
+        "skipped": report.skipped,
+    })
+}
+
+// The report for a pull request.
+
+fn markdown_of(report: &Report<'_>) -> anyhow::Result<String> {
+    let groups = report.groups;
+    let mut text = String::from("### What the new chain changes\n\n");
+    for group in groups.sorted() {
+        text.push_str(&of_group(group)?);
+    }
+    if let Some(rest) = rest(groups) {
+        let _infallible = writeln!(text, "**{rest}**\n");
+    }
+    let _infallible = writeln!(text, "{}", capitalized(&same(groups)));
+    if !report.skipped.is_empty() {
+        text.push_str("\nSkipped:\n\n");
+        for skipped in report.skipped {
+            let _infallible = writeln!(text, "- {}: {}", plain(&skipped.what), plain(&skipped.why));
+        }
+    }
+    Ok(text)
+}
+
+fn of_group(group: &Group) -> anyhow::Result<String> {
+    let mut text = format!(
+        "**{}: {}**",
+        capitalized(heading(group.rank)),
+        many(&group.tally)
+    );
+    if !group.plugins.is_empty() {
+        let _infallible = write!(text, " ({})", plain(&plugins(&group.plugins)));
+    }
+    text.push_str("\n\n");
+    if !group.names.is_empty() {
+        let names: Vec<String> = group.names.iter().map(|name| code(name)).collect();
+        let more = match unnamed(group) {
+            0 => String::new(),
+            more => format!(", and {more} more"),
+        };
+        let _infallible = writeln!(text, "{}{more}\n", names.join(", "));
+    }
+    for reason in &group.reasons {
+        let _infallible = writeln!(text, "> {}\n", plain(reason));
+    }
+    if group.has_more_reasons {
+        text.push_str("> and other reasons\n\n");
+    }
+    for line in &group.lines {
+        text.push_str(&change(line)?);
+    }
+    if group.more_lines > 0 {
+        let _infallible = writeln!(text, "- and {} more changes", group.more_lines);
+    }
+    if !group.lines.is_empty() {
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+fn change(line: &Line) -> anyhow::Result<String> {
+    let mut text = String::new();
+    for path in line.paths() {
+        let path = code(&format!("{} {path}", sign(line.kind)));
+        let _infallible = writeln!(text, "- {path}{}", plain(&remarks(line)));
+    }
+    let Some((old, new)) = &line.kept else {
+        return Ok(text);
+    };
+    text.push_str("\n  ~~~~diff\n");
+    for (sign, value) in [('-', old), ('+', new)] {
+        let Some(value) = value else { continue };
+        for row in yaml(value)?.trim_end().lines() {
+            let _infallible = writeln!(text, "  {sign} {row}");
+        }
+    }
+    text.push_str("  ~~~~\n\n");
+    Ok(text)
+}
+
+fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|letter| letter.to_uppercase());
+    first.into_iter().flatten().chain(letters).collect()
+}
+
+/// A text in which nothing means anything to Markdown, in one line.
+fn plain(text: &str) -> String {
+    let mut plain = String::new();
+    for letter in cut(text).chars() {
+        match letter {
+            letter if letter.is_control() => plain.push(' '),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '#' | '|' | '~' | '&' | '!' | '@' => {
+                plain.push('\\');
+                plain.push(letter);
+            }
+            letter => plain.push(letter),
+        }
+    }
+    plain
+}
+
+/// A text as code, in one line.
+fn code(text: &str) -> String {
+    let text: String = cut(text)
+        .chars()
+        .map(|letter| if letter.is_control() { ' ' } else { letter })
+        .collect();
+    // A fence must be longer than any row of back ticks in it.
+    let longest = text.split(|letter| letter != '`').map(str::len).max();
+    let fence = "`".repeat(longest.unwrap_or_default() + 1);
+    match text.contains('`') {
+        true => format!("{fence} {text} {fence}"),
+        false => format!("{fence}{text}{fence}"),
+    }
+}
+
+// The report for people.
+
+pub(super) fn text_of(report: &Report<'_>) -> anyhow::Result<String> {
+    let mut text = String::new();
+    let mut line = |indent: usize, line: &str| {
+        let _infallible = writeln!(text, "{:indent$}{line}", "");
+    };
+    for group in report.groups.sorted() {
+        line(0, &title(group));
+        if !group.names.is_empty() {
+            line(2, &paint(QUIET, &names(group)));
+        }
+        for reason in &group.reasons {
+            line(2, &shown(reason));
+        }
+        if group.has_more_reasons {
+            line(2, &paint(QUIET, "and other reasons"));
+        }
+        for change in &group.lines {
+            for shown in change_lines(change)? {
+                line(2, &shown);
+            }
+        }
+        if group.more_lines > 0 {
+            line(2, &format!("and {} more changes", group.more_lines));
+        }
+    }
+    if let Some(rest) = rest(report.groups) {
+        line(0, &paint(WARNING, &rest));
+    }
+    line(0, &same(report.groups));
+    for skipped in report.skipped {
+        let label = paint(WARNING, "skipped:");
+        let said = format!("{}: {}", skipped.what, skipped.why);
+        line(0, &format!("{label} {}", shown(&said)));
+    }
+    Ok(text)
+}
+
+fn title(group: &Group) -> String {
+    let style = match group.rank {
+        Rank::DeniedNow | Rank::FailsNow => REMOVED.bold(),
+        Rank::IgnoredNow | Rank::RejectedOtherwise => WARNING,
+        Rank::AllowedNow | Rank::FailsNoMore => ADDED.bold(),
+        Rank::Changed | Rank::WarnedOtherwise => TITLE,
+    };
+    let mut title = format!("{}: {}", heading(group.rank), many(&group.tally));
+    if !group.plugins.is_empty() {
+        let _infallible = write!(title, " ({})", plugins(&group.plugins));
+    }
+    paint(style, &shown(&title))
+}
+
+fn names(group: &Group) -> String {
+    let more = match unnamed(group) {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    shown(&format!("{}{more}", group.names.join(", ")))
+}
+
+fn change_lines(change: &Line) -> anyhow::Result<Vec<String>> {
+    let style = match change.kind {
+        ChangeKind::Added => ADDED,
+        ChangeKind::Removed => REMOVED,
+        ChangeKind::Changed | ChangeKind::Reordered => CHANGED,
+    };
+    let (sign, remarks) = (sign(change.kind), remarks(change));
+    let mut lines = Vec::new();
+    for path in change.paths() {
+        let path = shown(&format!("{sign} {path}"));
+        lines.push(format!(
+            "{}{}",
+            paint(style, &path),
+            paint(QUIET, &shown(&remarks))
+        ));
+    }
+    if let Some((old, new)) = &change.kept {
+        for (sign, style, value) in [('-', REMOVED, old), ('+', ADDED, new)] {
+            for row in rows(value)? {
+                lines.push(format!("    {}", paint(style, &format!("{sign} {row}"))));
+            }
+        }
+    }
+    Ok(lines)
+}
+
+/// The lines of a value.
+fn rows(value: &Option<Value>) -> anyhow::Result<Vec<String>> {
+    let Some(value) = value else {
+        return Ok(Vec::new());
+    };
+    let text = yaml(value)?;
+    Ok(text.trim_end().lines().map(escape_controls).collect())
 }

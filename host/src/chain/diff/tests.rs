@@ -10,9 +10,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::report::{Report, text_of};
-use crate::compare::difference::{Difference, OwnContainers};
+use crate::compare::Outcome;
 use crate::compare::groups::{Groups, Kept, Limits};
-use crate::compare::outcome::Outcome;
+use crate::compare::{Difference, OwnContainers};
 
 /// A case: a pod, and two chains.
 #[derive(Deserialize)]

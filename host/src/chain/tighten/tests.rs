@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use wit_component::StringEncoding;
 use wit_parser::Resolve;
 
-use super::corpus::Corpus;
+use super::Corpus;
 use super::edit::have_read;
-use super::narrow::covers;
 use super::report::Report;
+use super::search::covers;
 use super::search::{Search, Used, first_difference};
 use super::{tightened, verify};
 use crate::load;

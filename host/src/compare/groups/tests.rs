@@ -5,9 +5,9 @@ use podloom_pod_path::ChangeKind;
 use serde_json::json;
 
 use super::{Groups, Kept, Limits, Rank};
-use crate::compare::difference::{Change, Difference, OwnContainers, Verdict};
-use crate::compare::outcome::{Admitted, Outcome, Rejection};
-use crate::compare::writers::{Whose, Writers};
+use crate::compare::{Admitted, Outcome, Rejection};
+use crate::compare::{Change, Difference, OwnContainers, Verdict};
+use crate::compare::{Whose, Writers};
 
 const NAMES_ONLY: Kept = Kept {
     names: 3,

@@ -1,5 +1,7 @@
+mod named;
+
 use super::{DocumentKind, kind};
-use crate::manifest::field;
+use crate::manifest::field_name;
 use crate::manifest::parse::parse;
 use crate::manifest::source::Source;
 
@@ -13,7 +15,7 @@ fn check(text: &str, expected: &str) {
     let documents = parse(&source).checked().unwrap();
     let found = match kind(documents.first().unwrap()) {
         DocumentKind::Workload(template) => {
-            format!("{} {:?}", field::name(&template.path), template.selector)
+            format!("{} {:?}", field_name(&template.path), template.selector)
         }
         other => format!("{other:?}"),
     };

@@ -1,5 +1,8 @@
+mod numbering;
+mod scalar;
+
 use super::{Source, parse};
-use crate::manifest::field::Step;
+use crate::manifest::document::Step;
 
 fn source(text: &str) -> Source {
     Source {

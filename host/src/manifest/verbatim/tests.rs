@@ -1,3 +1,5 @@
+mod slices;
+
 use crate::manifest::parse::parse;
 use crate::manifest::source::Source;
 

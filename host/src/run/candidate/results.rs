@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use podloom_mutators::Serving;
 
-use crate::compare::difference::Difference;
+use crate::compare::Difference;
 use crate::compare::groups::{Groups, Kept, Limits, Rank};
 
 /// How many names of pods a group has.

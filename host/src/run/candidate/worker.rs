@@ -15,8 +15,8 @@ use tracing::subscriber::{self, NoSubscriber};
 use super::metrics::CandidateMetrics;
 use super::results::{Compared, Pair, Results};
 use super::thread::{Meter, Scheduled};
-use crate::compare::difference::{Difference, OwnContainers};
-use crate::compare::outcome::Outcome;
+use crate::compare::Outcome;
+use crate::compare::{Difference, OwnContainers};
 use crate::mutator::{Seen, try_here};
 
 /// How many times as long as it worked the thread rests, so that no candidate takes more than a quarter of a processor.

@@ -4,8 +4,8 @@ use podloom_mutators::Serving;
 use serde_json::json;
 
 use super::of;
-use crate::compare::difference::{Difference, Verdict};
-use crate::compare::outcome::Rejection;
+use crate::compare::Rejection;
+use crate::compare::{Difference, Verdict};
 use crate::run::candidate::results::{Pair, Results};
 
 /// Everybody in the cluster may ask, so neither values nor what plugins say is in it.

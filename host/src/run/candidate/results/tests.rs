@@ -4,9 +4,9 @@ use podloom_pod_path::ChangeKind;
 use serde_json::json;
 
 use super::{Compared, Pair, Results, TEXT};
-use crate::compare::difference::{Change, Difference, Verdict};
-use crate::compare::outcome::Rejection;
-use crate::compare::writers::{Whose, Writers};
+use crate::compare::Rejection;
+use crate::compare::{Change, Difference, Verdict};
+use crate::compare::{Whose, Writers};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 

@@ -1,4 +1,4 @@
-use super::Numbering;
+use super::super::Numbering;
 
 #[test]
 fn documents_are_counted_as_people_count() {

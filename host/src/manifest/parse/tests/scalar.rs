@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use super::{Scalar, resolve};
+use super::super::{Scalar, resolve};
 use crate::manifest::parse::{documents, integral};
 use crate::manifest::source::Source;
 use crate::output;

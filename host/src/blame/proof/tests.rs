@@ -3,7 +3,7 @@
 use podloom_mutators::MutationEntry;
 use serde_json::json;
 
-use super::of;
+use super::submitted;
 use crate::blame::WORK;
 use crate::blame::authors::Authors;
 use crate::managed_fields::ManagedFields;
@@ -48,5 +48,5 @@ fn defaults_that_the_maker_owns_are_added() {
         "enableServiceLinks": true,
         "tolerations": [],
     } });
-    assert_eq!(of(template, &pod, &authors), expected);
+    assert_eq!(submitted(template, &pod, &authors), expected);
 }

@@ -1,4 +1,4 @@
-use super::NamedTemplate;
+use super::super::NamedTemplate;
 
 #[track_caller]
 fn check_refused(text: &str, expected: &str) {
