@@ -10,7 +10,6 @@ mod source;
 use std::collections::BTreeSet;
 use std::mem;
 
-use anyhow::Context;
 use podloom_mutators::MutationEntry;
 use serde_json::Value;
 
@@ -20,6 +19,7 @@ use self::report::Report;
 use self::source::{Origin, Source};
 use crate::cli::{BlameArguments, BlameFormat};
 use crate::error::CommandError;
+use crate::feed::block_on;
 use crate::managed_fields::ManagedFields;
 use crate::{output, stamp};
 
@@ -28,11 +28,7 @@ const WORK: u64 = 100_000_000;
 
 /// Reads the pod, and prints it with who wrote each line.
 pub(crate) fn run(arguments: &BlameArguments) -> Result<(), CommandError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")?;
-    let source = runtime.block_on(Source::read(arguments))?;
+    let source = block_on(Source::read(arguments))?;
     let stamp = Stamp::of(&source.pod);
     let fields = ManagedFields::of(&source.pod, WORK);
     let authors = Authors {

@@ -3,7 +3,6 @@
 use std::fmt::Write;
 
 use anstyle::Style;
-use anyhow::Context;
 use jiff::Timestamp;
 use kube::Client;
 use podloom_api::{CleanerObject, CleanerSpec, ConditionResult, ConditionVerdict, PlannedObject};
@@ -17,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{Against, CleanerCheckArguments, ReportFormat};
 use crate::error::{CommandError, Diagnostic, shown};
+use crate::feed::block_on;
 use crate::manifest::{Depth, Document, Step, Unknown};
 use crate::output::{ADDED, CHANGED, QUIET, REMOVED, TITLE, paint};
 use crate::render::{Problems, sort};
@@ -30,12 +30,8 @@ pub(crate) fn check(arguments: &CleanerCheckArguments) -> Result<(), CommandErro
     let settings = arguments.settings();
     let cleaners = found.cleaners(&arguments.namespace, &settings, &mut problems)?;
     finish(&mut problems, arguments, CommandError::Invalid)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")?;
     let at = arguments.at.unwrap_or_else(Timestamp::now);
-    let lines = runtime.block_on(rehearse(&found, &cleaners, arguments, (&settings, at)))?;
+    let lines = block_on(rehearse(&found, &cleaners, arguments, (&settings, at)))?;
     print(&lines, arguments.output)?;
     let mut problems = Problems::default();
     lines.iter().for_each(|line| judge(line, &mut problems));
@@ -186,10 +182,7 @@ impl Files {
         arguments: &CleanerCheckArguments,
         problems: &mut Problems,
     ) -> Result<Self, CommandError> {
-        let depth = match arguments.recursive {
-            true => Depth::Recursive,
-            false => Depth::Flat,
-        };
+        let depth = Depth::of(arguments.recursive);
         let found = manifest::find(&arguments.files, &[], depth)?;
         let is_readable = found.errors.is_empty();
         problems.errors.extend(found.errors);

@@ -15,21 +15,16 @@ use sha2::{Digest, Sha256};
 use crate::cli::RecordArguments;
 use crate::error::CommandError;
 use crate::explain::count;
-use crate::feed::{KINDS, Reading, Skipped, Submitted, cleaned, field, name, no_pod, submitted};
+use crate::feed::{KINDS, Reading, Submitted, block_on, cleaned, field, name, no_pod, submitted};
 use crate::lists::{Pages, Place};
 use crate::output;
 
 /// Records the objects of the cluster in a directory.
 pub(crate) fn record(arguments: &RecordArguments) -> Result<(), CommandError> {
     let directory = Directory::open(&arguments.directory)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")?;
-    let recording = runtime.block_on(async {
-        let reading = Reading::begin(arguments.into()).await?;
+    let recording = block_on(async {
         let mut recording = Recording {
-            reading,
+            reading: Reading::begin(arguments.into()).await?,
             directory,
             keeps_values: arguments.keep_values,
             namespaces: BTreeSet::new(),
@@ -44,16 +39,7 @@ pub(crate) fn record(arguments: &RecordArguments) -> Result<(), CommandError> {
             }
         }
     })?;
-    let keeps_values = recording.keeps_values;
-    let recorded = recording.conclude()?;
-    recorded.report(&arguments.directory.display().to_string(), keeps_values)
-}
-
-/// What a recording did.
-struct Recorded {
-    stored: Stored,
-    gone: usize,
-    skipped: Vec<Skipped>,
+    recording.conclude()
 }
 
 struct Recording {
@@ -161,14 +147,15 @@ impl Recording {
         self.directory.store(namespace, "namespace", &text)
     }
 
-    /// Removes the files of objects that are gone, and lists the others. A directory without a pod must not look like a corpus.
-    fn conclude(mut self) -> Result<Recorded, CommandError> {
+    /// Removes the files of objects that are gone, lists the others, and reports. A directory without a pod must not look like a corpus.
+    fn conclude(mut self) -> Result<(), CommandError> {
         let unread = std::mem::take(&mut self.reading.skipped);
         // Nobody knows whether what could not be read is gone.
         let knows_all = unread.is_empty();
         let skipped = [unread, self.reading.left_out()].concat();
+        let files = self.directory.files();
         if !self.has_pods {
-            if self.directory.stored().files > 0 {
+            if files > 0 {
                 // What is written is ours, also the next time.
                 self.directory.keep_list()?;
             }
@@ -181,33 +168,18 @@ impl Recording {
                 0
             }
         };
-        Ok(Recorded {
-            stored: self.directory.stored(),
-            gone,
-            skipped,
-        })
-    }
-}
-
-impl Recorded {
-    fn report(&self, directory: &str, keeps_values: bool) -> Result<(), CommandError> {
-        let Stored {
-            files,
-            namespaces,
-            changed,
-        } = self.stored;
         let mut text = format!(
-            "{} of {} in {directory}: {} new or changed, {} gone\n",
+            "{} of {} in {}: {} new or changed, {gone} gone\n",
             count(files, "object"),
-            count(namespaces, "namespace"),
-            count(changed, "file"),
-            self.gone,
+            count(self.directory.now.len(), "namespace"),
+            self.directory.root.display(),
+            count(self.directory.changed, "file"),
         );
-        for Skipped { what, why } in &self.skipped {
-            text.push_str(&format!("skipped: {what}: {why}\n"));
+        for skipped in skipped {
+            text.push_str(&format!("{skipped}\n"));
         }
         output::print(&text)?;
-        if !keeps_values {
+        if !self.keeps_values {
             output::print_note(
                 "values of env, args, commands, HTTP headers, queries of HTTP probes and volumes' drivers are placeholders; labels, annotations, names and images are as in the cluster: look at them before you commit\n",
             );
@@ -233,13 +205,6 @@ struct Directory {
     before: BTreeSet<String>,
     /// What this one has written, by namespace.
     now: BTreeMap<String, BTreeSet<String>>,
-    changed: usize,
-}
-
-/// What a recording has written.
-struct Stored {
-    files: usize,
-    namespaces: usize,
     changed: usize,
 }
 
@@ -310,14 +275,10 @@ impl Directory {
         files.insert(file);
     }
 
-    fn stored(&self) -> Stored {
-        // Those of namespaces themselves are not counted.
+    /// How many objects were written, without the namespaces themselves.
+    fn files(&self) -> usize {
         let files = self.now.values().map(|files| files.len().saturating_sub(1));
-        Stored {
-            files: files.sum(),
-            namespaces: self.now.len(),
-            changed: self.changed,
-        }
+        files.sum()
     }
 
     /// Removes the files of objects that are gone, and writes the list; returns how many are gone.

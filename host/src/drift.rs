@@ -10,7 +10,6 @@ mod tally;
 mod tests;
 mod webhook;
 
-use anyhow::Context;
 use kube::Client;
 
 use self::judge::Unjudged;
@@ -19,7 +18,7 @@ use self::report::Report;
 pub(crate) use self::tally::{Counts, Findings};
 use crate::cli::DriftArguments;
 use crate::error::CommandError;
-use crate::feed::Skipped;
+use crate::feed::{Skipped, block_on};
 use crate::lists::{self, Connection};
 use crate::load;
 
@@ -47,11 +46,7 @@ pub(crate) enum Reader {
 pub(crate) fn run(arguments: &DriftArguments) -> Result<(), CommandError> {
     let expected = arguments.plugins.as_deref().map(load::chain).transpose()?;
     let expected = expected.as_ref().map(Expected::of);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")?;
-    let (scope, (findings, skipped)) = runtime.block_on(async {
+    let (scope, (findings, skipped)) = block_on(async {
         let Connection { client, namespace } = lists::connect().await?;
         let namespace = arguments.namespace.clone().unwrap_or(namespace);
         let scope = Scope {

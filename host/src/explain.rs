@@ -128,11 +128,48 @@ fn scalar(value: &Value) -> String {
 }
 
 /// A number and its noun, in the plural where needed.
-pub(crate) fn count(number: usize, noun: &str) -> String {
-    match number {
+pub(crate) fn count(number: impl TryInto<usize>, noun: &str) -> String {
+    match number.try_into().unwrap_or(usize::MAX) {
         1 => format!("1 {noun}"),
-        _ => format!("{number} {noun}s"),
+        number => format!("{number} {noun}s"),
     }
+}
+
+/// What follows a list of the first names; empty if all are shown.
+pub(crate) fn and_more(all: u64, shown: usize) -> String {
+    match all.saturating_sub(shown.try_into().unwrap_or(u64::MAX)) {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    }
+}
+
+/// Rows whose columns are aligned. The last one is not padded.
+pub(crate) fn table<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> Vec<String> {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or_default()
+    };
+    let widths: Vec<usize> = (0..COLUMNS).map(width).collect();
+    let line = |row: &[String; COLUMNS]| {
+        let cells = row.iter().zip(&widths);
+        let line: String = cells
+            .map(|(cell, width)| format!("{cell:width$}  "))
+            .collect();
+        line.trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}
+
+/// A plugin, and what there is to say of it.
+pub(crate) fn sheet(title: &str, summary: &str, rows: &[(&str, String)]) -> String {
+    let mut text = format!("{}  {}\n", paint(TITLE, title), paint(QUIET, summary));
+    for (name, value) in rows {
+        let _infallible = writeln!(text, "   {name:<14} {value}");
+    }
+    text
 }
 
 fn line(text: &mut String, depth: usize, content: &str) {

@@ -4,8 +4,10 @@ mod cluster;
 mod files;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 
+use anyhow::Context;
 use kube::Client;
 use podloom_mutation::NamespaceMetadata;
 use serde::Serialize;
@@ -39,27 +41,42 @@ pub(crate) struct Skipped {
     pub(crate) why: String,
 }
 
-/// Pods, one after the other.
-pub(crate) struct Feed(Source);
+impl fmt::Display for Skipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "skipped: {}: {}", self.what, self.why)
+    }
+}
 
-enum Source {
+/// Where pods come from.
+pub(crate) enum Feed {
     Files(Files),
     Cluster(Scope),
+}
+
+/// Does the work of a command that asks a cluster, on this thread.
+pub(crate) fn block_on<T>(
+    work: impl Future<Output = Result<T, CommandError>>,
+) -> Result<T, CommandError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    runtime.block_on(work)
 }
 
 impl Feed {
     /// Reads and checks the files. The cluster is read later, by pages.
     pub(crate) fn open(arguments: &PodArguments) -> Result<Self, CommandError> {
-        Ok(Self(match arguments.against {
-            Some(Against::Cluster) => Source::Cluster(arguments.into()),
-            None => Source::Files(Files::read(arguments)?),
-        }))
+        Ok(match arguments.against {
+            Some(Against::Cluster) => Self::Cluster(arguments.into()),
+            None => Self::Files(Files::read(arguments)?),
+        })
     }
 
     /// Sends all pods; returns what is left out, and why. Ends early if nobody takes them any more.
     pub(crate) async fn run(self, pods: Sender<FoundPod>) -> Result<Vec<Skipped>, CommandError> {
-        match self.0 {
-            Source::Files(files) => {
+        match self {
+            Self::Files(files) => {
                 let skipped = files.skipped();
                 for pod in files.pods() {
                     if pods.send(pod?).await.is_err() {
@@ -68,7 +85,7 @@ impl Feed {
                 }
                 Ok(skipped)
             }
-            Source::Cluster(scope) => cluster::send(scope, pods).await,
+            Self::Cluster(scope) => cluster::send(scope, pods).await,
         }
     }
 }
@@ -79,8 +96,8 @@ pub(crate) fn corpus(
     namespace: &str,
 ) -> Result<impl Iterator<Item = Result<FoundPod, CommandError>>, CommandError> {
     let files = Files::of_corpus(directory, namespace)?;
-    for Skipped { what, why } in files.skipped() {
-        output::warn(&Diagnostic::new(format!("skipped: {what}: {why}")));
+    for skipped in files.skipped() {
+        output::warn(&Diagnostic::new(skipped.to_string()));
     }
     Ok(files.pods())
 }
@@ -89,8 +106,8 @@ pub(crate) fn corpus(
 pub(crate) fn no_pod(skipped: &[Skipped]) -> CommandError {
     let mut message =
         "found no pod: there is no Pod, no object with a pod template, and no Browser".to_owned();
-    for Skipped { what, why } in skipped {
-        message += &format!("\nskipped: {what}: {why}");
+    for skipped in skipped {
+        message += &format!("\n{skipped}");
     }
     CommandError::invalid(message)
 }

@@ -82,10 +82,7 @@ fn read(
     arguments: &InfraCheckArguments,
     problems: &mut Problems,
 ) -> Result<Files, CommandError> {
-    let depth = match arguments.recursive {
-        true => Depth::Recursive,
-        false => Depth::Flat,
-    };
+    let depth = Depth::of(arguments.recursive);
     let found = manifest::find(files, &[], depth)?;
     let is_readable = found.errors.is_empty();
     problems.errors.extend(found.errors);

@@ -9,7 +9,7 @@ mod syntax;
 mod untouched;
 mod verbatim;
 
-pub(crate) use check::{Schemas, check, check_with};
+pub(crate) use check::{Findings, Schemas, check, check_with};
 pub(crate) use document::{Document, Outlined, Step, get, get_mut, name as field_name, steps};
 pub(crate) use kinds::{
     DocumentKind, NamedTemplate, Template, apply as name_templates, is_cleaner, is_infrastructure,

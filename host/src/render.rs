@@ -52,11 +52,7 @@ type Outcome<'a> = (&'a Document, Result<Rendered, ObjectError>);
 
 /// Reads, checks, renders and prints. Prints no object if any of them has an error, and reports the errors of all.
 pub(crate) fn run(arguments: &RenderArguments) -> Result<(), CommandError> {
-    let depth = if arguments.recursive {
-        Depth::Recursive
-    } else {
-        Depth::Flat
-    };
+    let depth = Depth::of(arguments.recursive);
     let (files, kustomizations) = (&arguments.files, &arguments.kustomizations);
     pod::check_arguments(arguments)?;
     let mut found = manifest::find(files, kustomizations, depth)?;

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use futures::{StreamExt, stream};
 use podloom_mutators::{Chain, Engine};
 use tokio::sync::mpsc;
@@ -21,7 +20,7 @@ use crate::cli::{ChainSource, DiffArguments};
 use crate::compare::groups::{Groups, Kept, Limits};
 use crate::compare::{Difference, Outcome, OwnContainers};
 use crate::error::CommandError;
-use crate::feed::{Feed, FoundPod, Skipped, no_pod};
+use crate::feed::{Feed, FoundPod, Skipped, block_on, no_pod};
 use crate::mutator::{ChainMutator, ChainPanicked};
 use crate::render::pod::Subject;
 use crate::{load, output};
@@ -35,10 +34,6 @@ const SHOWN: Duration = Duration::from_millis(200);
 pub(crate) fn run(arguments: &DiffArguments) -> Result<(), CommandError> {
     let feed = Feed::open(&arguments.pods)?;
     let pair = Pair::load(&arguments.old, &arguments.new)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")?;
     let kept = Kept {
         names: arguments.names,
         repeats: true,
@@ -46,7 +41,7 @@ pub(crate) fn run(arguments: &DiffArguments) -> Result<(), CommandError> {
         reasons: true,
         limits: Limits::OF_A_COMMAND,
     };
-    let (groups, skipped) = runtime.block_on(compare(feed, &pair, kept))?;
+    let (groups, skipped) = block_on(compare(feed, &pair, kept))?;
     if groups.all.pods == 0 {
         return Err(no_pod(&skipped));
     }

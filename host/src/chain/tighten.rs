@@ -30,7 +30,7 @@ use self::search::covers;
 use self::search::{Search, Used};
 use crate::cli::{PodArguments, TightenArguments};
 use crate::error::{CommandError, Diagnostic};
-use crate::feed::{Feed, FoundPod, Skipped, no_pod};
+use crate::feed::{Feed, FoundPod, Skipped, block_on, no_pod};
 use crate::render::unified;
 use crate::{load, output};
 
@@ -81,8 +81,8 @@ pub(crate) fn run(arguments: &TightenArguments) -> Result<(), CommandError> {
 
 /// Warns of what the report cannot know.
 fn warn(chain: &Chain, corpus: &Corpus, used: &Used) {
-    for Skipped { what, why } in &corpus.skipped {
-        output::warn(&Diagnostic::new(format!("skipped: {what}: {why}")));
+    for skipped in &corpus.skipped {
+        output::warn(&Diagnostic::new(skipped.to_string()));
     }
     let plugins = chain.plugins().iter().zip(&used.plugins);
     for (plugin, _) in plugins.filter(|(_, used)| used.pods == 0) {
@@ -184,13 +184,9 @@ struct Kept {
 impl Corpus {
     fn read(arguments: &PodArguments) -> Result<Self, CommandError> {
         let feed = Feed::open(arguments)?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .context("cannot start the runtime")?;
         let (pods, queue) = mpsc::channel(QUEUE);
         let both = async { tokio::try_join!(feed.run(pods), keep(queue)) };
-        let (skipped, pods) = runtime.block_on(both)?;
+        let (skipped, pods) = block_on(both)?;
         match pods.is_empty() {
             true => Err(no_pod(&skipped)),
             false => Ok(Self { pods, skipped }),

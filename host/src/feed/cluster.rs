@@ -19,26 +19,8 @@ struct Sending {
     pods: Sender<FoundPod>,
 }
 
-/// Nobody takes pods any more.
-struct Closed;
-
-/// Why reading ended early.
-enum Ended {
-    Closed,
-    Failed(CommandError),
-}
-
-impl From<Closed> for Ended {
-    fn from(_: Closed) -> Self {
-        Self::Closed
-    }
-}
-
-impl From<CommandError> for Ended {
-    fn from(error: CommandError) -> Self {
-        Self::Failed(error)
-    }
-}
+/// Why reading ended early; none if nobody takes pods any more.
+type Ended = Option<CommandError>;
 
 /// Sends the pods of a cluster; returns what is left out, and why.
 pub(super) async fn send(
@@ -48,11 +30,11 @@ pub(super) async fn send(
     let reading = Reading::begin(scope).await?;
     let mut sending = Sending { reading, pods };
     match sending.send_all().await {
-        Ok(()) | Err(Ended::Closed) => {
+        Ok(()) | Err(None) => {
             let left_out = sending.reading.left_out();
             Ok([sending.reading.skipped, left_out].concat())
         }
-        Err(Ended::Failed(error)) => Err(error),
+        Err(Some(error)) => Err(error),
     }
 }
 
@@ -75,7 +57,7 @@ impl Sending {
         Ok(())
     }
 
-    async fn send_object(&mut self, kind: Listed, object: Value) -> Result<(), Closed> {
+    async fn send_object(&mut self, kind: Listed, object: Value) -> Result<(), Ended> {
         let namespace = field(&object, "namespace");
         if self.reading.is_left_out(&namespace) {
             return Ok(());
@@ -103,8 +85,8 @@ impl Sending {
         .await
     }
 
-    async fn send(&self, pod: FoundPod) -> Result<(), Closed> {
-        self.pods.send(pod).await.map_err(|_| Closed)
+    async fn send(&self, pod: FoundPod) -> Result<(), Ended> {
+        self.pods.send(pod).await.map_err(|_| None)
     }
 
     /// Renders the Browsers of these API groups with the BrowserConfigs of their namespaces.
@@ -283,14 +265,15 @@ pub(crate) enum Submitted {
 pub(crate) fn submitted(kind: Listed, object: Value) -> Submitted {
     let controller = match kind.owners {
         Owners::Any => None,
-        Owners::Unread | Owners::None => Controller::of(&object),
+        Owners::Unread | Owners::None => controller(&object),
     };
-    if let Some(controller) = controller {
-        if controller.is_read() || is_scaled_down(&object) {
+    if let Some((group, name)) = controller {
+        // One without replicas makes no pods, like those that a rollout leaves behind.
+        if is_read(group, name) || object.pointer("/spec/replicas") == Some(&0.into()) {
             return Submitted::OfOwner;
         }
         if kind.owners == Owners::None {
-            return Submitted::OfUnread(controller.kind.to_owned());
+            return Submitted::OfUnread(name.to_owned());
         }
     }
     let Some(mut object) = cleaned(kind.api_version, kind.kind, object) else {
@@ -303,11 +286,6 @@ pub(crate) fn submitted(kind: Listed, object: Value) -> Submitted {
         spec.remove("nodeName");
     }
     Submitted::Itself(object)
-}
-
-/// Whether it makes no pods, like those that a rollout leaves behind.
-fn is_scaled_down(object: &Value) -> bool {
-    object.pointer("/spec/replicas") == Some(&0.into())
 }
 
 /// An item of a list without what only the cluster says of it.
@@ -323,37 +301,30 @@ pub(crate) fn cleaned(api_version: &str, kind: &str, mut object: Value) -> Optio
     Some(object)
 }
 
-/// The controller of an object.
-struct Controller<'o> {
-    group: &'o str,
-    kind: &'o str,
+/// The group and the kind of an object's controller.
+fn controller(object: &Value) -> Option<(&str, &str)> {
+    let owners = object.pointer("/metadata/ownerReferences")?.as_array()?;
+    let mut owners = owners.iter().filter_map(Value::as_object);
+    let owner = owners.find(|owner| owner.get("controller") == Some(&true.into()))?;
+    let text = |field: &str| owner.get(field).and_then(Value::as_str).unwrap_or_default();
+    Some((group(text("apiVersion")), text("kind")))
 }
 
-impl<'o> Controller<'o> {
-    fn of(object: &'o Value) -> Option<Self> {
-        let owners = object.pointer("/metadata/ownerReferences")?.as_array()?;
-        let mut owners = owners.iter().filter_map(Value::as_object);
-        let owner = owners.find(|owner| owner.get("controller") == Some(&true.into()))?;
-        let text = |field: &str| owner.get(field).and_then(Value::as_str).unwrap_or_default();
-        Some(Self {
-            group: text("apiVersion").split_once('/').map_or("", |it| it.0),
-            kind: text("kind"),
-        })
-    }
-
-    /// Whether it stands for what it owns. A node does so for its static pods, which no webhook can change.
-    fn is_read(&self) -> bool {
-        let group = |api_version: &'static str| api_version.split_once('/').map_or("", |it| it.0);
-        let mut kinds = KINDS.into_iter();
-        kinds.any(|it| it.kind == self.kind && group(it.api_version) == self.group)
-            || (self.group.is_empty() && self.kind == "Node")
-            || [SelenosisApi::Seed, SelenosisApi::Split]
+/// Whether a kind stands for what it owns. A node does so for its static pods, which no webhook can change.
+fn is_read(of_group: &str, kind: &str) -> bool {
+    let is_browser = |api: SelenosisApi| of_group == api.group(SelenosisKind::Browser);
+    KINDS
+        .iter()
+        .any(|it| it.kind == kind && group(it.api_version) == of_group)
+        || (of_group.is_empty() && kind == "Node")
+        || kind == SelenosisKind::Browser.name()
+            && [SelenosisApi::Seed, SelenosisApi::Split]
                 .into_iter()
-                .any(|api| {
-                    let browser = SelenosisKind::Browser;
-                    self.group == api.group(browser) && self.kind == browser.name()
-                })
-    }
+                .any(is_browser)
+}
+
+fn group(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
 #[cfg(test)]

@@ -1,14 +1,13 @@
 //! The pods of manifests.
 
 use std::borrow::Borrow;
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::{FoundPod, Skipped};
 use crate::cli::PodArguments;
 use crate::error::{CommandError, Diagnostic};
 use crate::manifest::{
-    Depth, Document, DocumentKind, Outlined, Schemas, Template, Unknown, field_name,
+    Depth, Document, DocumentKind, Findings, Outlined, Schemas, Template, Unknown, field_name,
 };
 use crate::render::browser::Configs;
 use crate::render::pod::{Subject, subject};
@@ -16,7 +15,7 @@ use crate::render::{Namespaces, browser, sort};
 use crate::{manifest, output, render};
 
 /// Manifests without mistakes.
-pub(super) struct Files {
+pub(crate) struct Files {
     documents: Vec<Outlined>,
     configs: Configs,
     namespace: String,
@@ -26,11 +25,12 @@ impl Files {
     /// Reads and checks the files, as render does.
     pub(super) fn read(arguments: &PodArguments) -> Result<Self, CommandError> {
         let namespace = arguments.namespace.as_deref().unwrap_or("default");
-        let Checked {
-            documents,
+        let (documents, found) = checked(arguments)?;
+        let Findings {
             mut errors,
             mut refused,
-        } = checked(arguments)?;
+            ..
+        } = found;
         errors.extend(render::duplicates(&documents, namespace));
         let configs = Configs::of(&documents, namespace, &mut refused, &mut errors);
         if errors.is_empty() {
@@ -111,23 +111,14 @@ fn pods(
     })
 }
 
-/// The objects of all files, and what is wrong with them.
-#[derive(Default)]
-struct Checked {
-    documents: Vec<Outlined>,
-    errors: Vec<Diagnostic>,
-    /// The indices of the documents with errors.
-    refused: BTreeSet<usize>,
-}
-
 /// Reads and checks one file after the other, so that the text and the positions of one file are held at once.
-fn checked(arguments: &PodArguments) -> Result<Checked, CommandError> {
+fn checked(arguments: &PodArguments) -> Result<(Vec<Outlined>, Findings), CommandError> {
     let PodArguments {
         files,
         kustomizations,
         ..
     } = arguments;
-    let mut all = Checked::default();
+    let (mut all, mut findings) = (Vec::new(), Findings::default());
     let mut schemas = Schemas::default();
     let mut unreadable: Vec<Diagnostic> = Vec::new();
     let mut add = |files: &[String], kustomizations: &[String], depth: Depth| {
@@ -143,27 +134,22 @@ fn checked(arguments: &PodArguments) -> Result<Checked, CommandError> {
                 .into_iter()
                 .chain(owners)
                 .for_each(|it| output::warn(&it));
-            let first = all.documents.len();
-            all.refused
-                .extend(found.refused.iter().map(|it| first + it));
-            all.errors.extend(found.errors);
-            all.documents
-                .extend(documents.into_iter().map(Outlined::of));
+            let first = all.len();
+            let refused = found.refused.iter().map(|it| first + it);
+            findings.refused.extend(refused);
+            findings.errors.extend(found.errors);
+            all.extend(documents.into_iter().map(Outlined::of));
             Ok(())
         })?;
         found.warnings.iter().for_each(output::warn);
         unreadable.extend(found.errors);
         Ok::<(), CommandError>(())
     };
-    let depth = match arguments.recursive {
-        true => Depth::Recursive,
-        false => Depth::Flat,
-    };
-    add(files, kustomizations, depth)?;
+    add(files, kustomizations, Depth::of(arguments.recursive))?;
     let corpus: Vec<String> = arguments.corpus.iter().cloned().collect();
     add(&corpus, &[], Depth::Recursive)?;
-    all.errors.append(&mut unreadable);
-    Ok(all)
+    findings.errors.append(&mut unreadable);
+    Ok((all, findings))
 }
 
 fn found_pod(

@@ -32,6 +32,15 @@ pub(crate) enum Depth {
     Recursive,
 }
 
+impl Depth {
+    pub(crate) const fn of(is_recursive: bool) -> Self {
+        match is_recursive {
+            true => Self::Recursive,
+            false => Self::Flat,
+        }
+    }
+}
+
 /// Where a text is.
 #[derive(Debug)]
 pub(super) enum Place {
