@@ -1,50 +1,64 @@
 //! What is different between what two chains make of pods. Pure.
 //!
-//! `outcome` is what a chain made of a pod, `difference` compares two of these, and `groups` collects the differences of many pods.
-//! `podloom chain diff` and the candidate of the operator use this.
+//! `groups` collects the differences of many pods. `podloom chain diff` and the candidate of the operator use this.
 
 pub(crate) mod groups;
 
-use std::collections::BTreeSet;
-
 use podloom_mutation::{MutatedPod, PluginOutcome, PluginRun, RejectedPod};
 use podloom_pod_path::{ChangeKind, PodChange, compare};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::stamp;
 
-// What is different between what two chains make of one pod.
-
 /// The lists of containers whose names belong to the pod.
 const CONTAINERS: [&str; 2] = ["containers", "initContainers"];
+
+/// What one chain makes of one pod: the pod without the chain's stamp, or why it is rejected.
+pub(crate) type Outcome = Result<MutatedPod, Rejection>;
+
+/// Why a chain rejects a pod.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Rejection {
+    /// Whether a plugin denied it; if not, a plugin failed.
+    is_denial: bool,
+    /// None if no plugin is to blame.
+    plugin: Option<String>,
+    /// The plugin's own reason.
+    reason: String,
+}
 
 /// What is different between what two chains make of one pod.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Difference {
     pub(crate) verdict: Verdict,
+    /// The plugin that rejects the pod now, or did; the plugins that warn otherwise.
+    pub(crate) plugins: Vec<String>,
+    /// What the plugin said.
+    pub(crate) reason: Option<String>,
     /// What is different in the pod; empty unless both chains admit it.
     pub(crate) changes: Vec<Change>,
 }
 
 /// What a difference means; the worst first.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub(crate) enum Verdict {
     /// The new chain denies the pod.
-    DeniedNow(Rejection),
+    DeniedNow,
     /// A plugin of the new chain fails, so the pod is rejected.
-    FailsNow(Rejection),
+    FailsNow,
     /// A plugin of the new chain fails, and the pod is admitted without its writes.
-    IgnoredNow { plugin: String, failure: String },
+    IgnoredNow,
     /// Both chains reject the pod, for other reasons.
-    RejectedOtherwise { old: Rejection, new: Rejection },
+    RejectedOtherwise,
     /// The old chain denied the pod.
-    AllowedNow(Rejection),
+    AllowedNow,
     /// A plugin of the old chain failed, so the pod was rejected.
-    FailsNoMore(Rejection),
+    FailsNoMore,
     /// Another pod comes out.
     Changed,
-    /// The same pod comes out, with other warnings of these plugins.
-    WarnedOtherwise(BTreeSet<String>),
+    /// The same pod comes out, with other warnings.
+    WarnedOtherwise,
 }
 
 /// One difference between the two pods.
@@ -96,77 +110,71 @@ impl OwnContainers {
 impl Difference {
     /// Returns what is different; none if nothing is.
     pub(crate) fn between(own: &OwnContainers, old: Outcome, new: Outcome) -> Option<Self> {
-        match (old, new) {
-            (Outcome::Admitted(old), Outcome::Admitted(new)) => Self::of_pods(own, &old, &new),
-            (Outcome::Rejected(old), Outcome::Rejected(new)) => {
-                let verdict = match (old.is_denial, new.is_denial) {
-                    _ if old == new => return None,
-                    (false, true) => Verdict::DeniedNow(new),
-                    (true, false) => Verdict::FailsNow(new),
-                    _ => Verdict::RejectedOtherwise { old, new },
-                };
-                Some(verdict.into())
+        let (verdict, rejection) = match (old, new) {
+            (Ok(old), Ok(new)) => return Self::of_pods(own, &old, &new),
+            (Err(old), Err(new)) if old == new => return None,
+            (Err(old), Err(new)) if old.is_denial == new.is_denial => {
+                let mut plugins: Vec<String> = old.plugin.into_iter().chain(new.plugin).collect();
+                plugins.dedup();
+                let reason = format!("{} (before: {})", new.reason, old.reason);
+                return Some(Self::of(Verdict::RejectedOtherwise, plugins, Some(reason)));
             }
-            (Outcome::Admitted(_), Outcome::Rejected(new)) => Some(match new.is_denial {
-                true => Verdict::DeniedNow(new).into(),
-                false => Verdict::FailsNow(new).into(),
-            }),
-            (Outcome::Rejected(old), Outcome::Admitted(_)) => Some(match old.is_denial {
-                true => Verdict::AllowedNow(old).into(),
-                false => Verdict::FailsNoMore(old).into(),
-            }),
-        }
+            (_, Err(new)) if new.is_denial => (Verdict::DeniedNow, new),
+            (_, Err(new)) => (Verdict::FailsNow, new),
+            (Err(old), Ok(_)) if old.is_denial => (Verdict::AllowedNow, old),
+            (Err(old), Ok(_)) => (Verdict::FailsNoMore, old),
+        };
+        let plugins = rejection.plugin.into_iter().collect();
+        Some(Self::of(verdict, plugins, Some(rejection.reason)))
     }
 
-    fn of_pods(own: &OwnContainers, old: &Admitted, new: &Admitted) -> Option<Self> {
+    fn of_pods(own: &OwnContainers, old: &MutatedPod, new: &MutatedPod) -> Option<Self> {
         let changes = match old.pod == new.pod {
             true => Vec::new(),
             false => changes(own, old, new),
         };
-        if let Some(verdict) = ignored_now(&old.runs, &new.runs) {
-            return Some(Self { verdict, changes });
-        }
-        if !changes.is_empty() {
-            let verdict = Verdict::Changed;
-            return Some(Self { verdict, changes });
-        }
-        let (old, new) = (warnings(&old.runs), warnings(&new.runs));
-        // The order counts too.
-        if old == new {
-            return None;
-        }
-        let others = |one: &[(String, String)], other: &[(String, String)]| {
-            let others = one.iter().filter(|it| !other.contains(it));
-            others.map(|(plugin, _)| plugin.clone()).collect::<Vec<_>>()
+        let difference = match ignored_now(&old.runs, &new.runs) {
+            Some((plugin, failure)) => Self::of(Verdict::IgnoredNow, vec![plugin], Some(failure)),
+            None if !changes.is_empty() => Self::of(Verdict::Changed, Vec::new(), None),
+            None => {
+                let (old, new) = (warnings(&old.runs), warnings(&new.runs));
+                // The order counts too.
+                if old == new {
+                    return None;
+                }
+                let only_new = new.iter().filter(|it| !old.contains(it));
+                let others = old.iter().filter(|it| !new.contains(it)).chain(only_new);
+                let mut plugins: Vec<String> = others.map(|(plugin, _)| plugin.clone()).collect();
+                plugins.sort();
+                plugins.dedup();
+                Self::of(Verdict::WarnedOtherwise, plugins, None)
+            }
         };
-        let plugins = others(&old, &new).into_iter().chain(others(&new, &old));
-        Some(Verdict::WarnedOtherwise(plugins.collect()).into())
+        Some(Self {
+            changes,
+            ..difference
+        })
     }
-}
 
-impl From<Verdict> for Difference {
-    fn from(verdict: Verdict) -> Self {
+    pub(crate) fn of(verdict: Verdict, plugins: Vec<String>, reason: Option<String>) -> Self {
+        let changes = Vec::new();
         Self {
             verdict,
-            changes: Vec::new(),
+            plugins,
+            reason,
+            changes,
         }
     }
 }
 
-fn changes(own: &OwnContainers, old: &Admitted, new: &Admitted) -> Vec<Change> {
-    let writes = |runs| -> Vec<String> {
-        let runs: std::slice::Iter<'_, PluginRun> = runs;
-        let writes = runs.flat_map(|run| &run.writes);
-        writes.map(|write| write.path.clone()).collect()
-    };
-    let mut written = writes(old.runs.iter());
-    written.extend(writes(new.runs.iter()));
+fn changes(own: &OwnContainers, old: &MutatedPod, new: &MutatedPod) -> Vec<Change> {
+    let writes = old.runs.iter().chain(&new.runs).flat_map(|run| &run.writes);
+    let mut written: Vec<&str> = writes.map(|write| write.path.as_str()).collect();
     // In the order of their segments, so that what is below a path comes right after it.
-    let below = |path: &str| format!("{path}/");
-    written.sort();
+    written.sort_unstable();
     let splits = |path: &str| {
-        let below = below(path);
-        let first = written.partition_point(|it| it.as_str() < below.as_str());
+        let below = format!("{path}/");
+        let first = written.partition_point(|it| *it < below.as_str());
         written.get(first).is_some_and(|it| it.starts_with(&below))
     };
     let changes = compare(&old.pod, &new.pod, &splits).into_iter();
@@ -183,70 +191,34 @@ fn changes(own: &OwnContainers, old: &Admitted, new: &Admitted) -> Vec<Change> {
 }
 
 /// The first plugin whose failure is ignored now, and was not before.
-fn ignored_now(old: &[PluginRun], new: &[PluginRun]) -> Option<Verdict> {
-    let failure = |run: &PluginRun| match &run.outcome {
+fn ignored_now(old: &[PluginRun], new: &[PluginRun]) -> Option<(String, String)> {
+    let before: Vec<String> = old.iter().filter_map(ignored).map(|it| it.0).collect();
+    let mut now = new.iter().filter_map(ignored);
+    now.find(|(plugin, _)| !before.contains(plugin))
+}
+
+/// The plugin and its failure, if that was ignored.
+fn ignored(run: &PluginRun) -> Option<(String, String)> {
+    match &run.outcome {
         PluginOutcome::Ignored(failure) => Some((run.plugin.clone(), failure.to_string())),
         _ => None,
-    };
-    let before: Vec<String> = old.iter().filter_map(failure).map(|it| it.0).collect();
-    let mut now = new.iter().filter_map(failure);
-    let (plugin, failure) = now.find(|(plugin, _)| !before.contains(plugin))?;
-    Some(Verdict::IgnoredNow { plugin, failure })
+    }
 }
 
 /// What the webhook warns of, and which plugin is meant.
 fn warnings(runs: &[PluginRun]) -> Vec<(String, String)> {
-    let ignored = runs.iter().filter_map(|run| match &run.outcome {
-        PluginOutcome::Ignored(failure) => Some((run.plugin.clone(), failure.to_string())),
-        _ => None,
-    });
     let notes = runs.iter().flat_map(|run| {
         let notes = run.notes.iter();
         notes.map(|note| (run.plugin.clone(), note.text.clone()))
     });
-    ignored.chain(notes).collect()
+    runs.iter().filter_map(ignored).chain(notes).collect()
 }
 
-// What one chain makes of one pod.
-
-/// What one chain makes of one pod.
-#[derive(Clone)]
-pub(crate) enum Outcome {
-    /// The pod is admitted.
-    Admitted(Admitted),
-    /// The pod is rejected.
-    Rejected(Rejection),
-}
-
-/// A pod that a chain let pass.
-#[derive(Clone)]
-pub(crate) struct Admitted {
-    /// Without the chain's stamp.
-    pub(crate) pod: Value,
-    pub(crate) runs: Vec<PluginRun>,
-}
-
-/// Why a chain rejects a pod.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Rejection {
-    /// Whether a plugin denied it; if not, a plugin failed.
-    pub(crate) is_denial: bool,
-    /// None if no plugin is to blame.
-    pub(crate) plugin: Option<String>,
-    /// The plugin's own reason.
-    pub(crate) reason: String,
-}
-
-impl Outcome {
-    pub(crate) fn of(result: Result<MutatedPod, RejectedPod>) -> Self {
-        match result {
-            Ok(MutatedPod { mut pod, runs, .. }) => {
-                remove_stamp(&mut pod);
-                Self::Admitted(Admitted { pod, runs })
-            }
-            Err(rejected) => Self::Rejected(Rejection::of(rejected)),
-        }
-    }
+/// What a chain made of a pod, to be compared.
+pub(crate) fn outcome(result: Result<MutatedPod, RejectedPod>) -> Outcome {
+    let mut mutated = result.map_err(Rejection::of)?;
+    remove_stamp(&mut mutated.pod);
+    Ok(mutated)
 }
 
 impl Rejection {
@@ -286,8 +258,6 @@ fn remove_stamp(pod: &mut Value) {
     }
 }
 
-// Finds which plugins made a change.
-
 /// Which plugins made a change.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Writers {
@@ -306,29 +276,16 @@ pub(crate) enum Whose {
     New,
 }
 
-/// How the path of a write lies to the path of a change.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Lies {
-    /// The write is there, or above: it decides about all of it.
-    Over,
-    /// The write is this many segments below.
-    Below(usize),
-}
-
 impl Writers {
     /// The plugins of the new chain that wrote there last; if none did, those of the old chain.
-    pub(crate) fn of(change: &PodChange<'_>, old: &[PluginRun], new: &[PluginRun]) -> Self {
-        let plugins = writers(change, new, Whose::New);
-        if !plugins.is_empty() {
-            return Self {
-                chain: Whose::New,
-                plugins,
-            };
-        }
-        Self {
-            chain: Whose::Old,
-            plugins: writers(change, old, Whose::Old),
-        }
+    fn of(change: &PodChange<'_>, old: &[PluginRun], new: &[PluginRun]) -> Self {
+        let of = |runs, chain| Self {
+            chain,
+            plugins: writers(change, runs, chain),
+        };
+        Some(of(new, Whose::New))
+            .filter(|writers| !writers.plugins.is_empty())
+            .unwrap_or_else(|| of(old, Whose::Old))
     }
 }
 
@@ -336,10 +293,10 @@ fn writers(change: &PodChange<'_>, runs: &[PluginRun], whose: Whose) -> Vec<Stri
     let mut plugins: Vec<String> = Vec::new();
     for run in runs {
         for write in &run.writes {
-            match lies(&write.path, &change.path) {
+            match depth(&write.path, &change.path) {
                 // Whatever was written before is gone.
-                Some(Lies::Over) => plugins = vec![run.plugin.clone()],
-                Some(Lies::Below(depth))
+                Some(0) => plugins = vec![run.plugin.clone()],
+                Some(depth)
                     if counts(change.kind, depth, whose) && !plugins.contains(&run.plugin) =>
                 {
                     plugins.push(run.plugin.clone());
@@ -362,21 +319,18 @@ fn counts(kind: ChangeKind, depth: usize, whose: Whose) -> bool {
     }
 }
 
-/// How a write lies to a change; none if they have nothing to do with each other.
-fn lies(write: &str, change: &str) -> Option<Lies> {
-    let (mut writes, mut changes) = (segments(write), segments(change));
+/// How many segments a write is below the path of a change: 0 if it is there or above, so that it decides about all of it; none if they
+/// have nothing to do with each other.
+fn depth(write: &str, change: &str) -> Option<usize> {
+    let (mut writes, mut changes) = (write.split('/').skip(1), change.split('/').skip(1));
     loop {
         match (writes.next(), changes.next()) {
-            (None, _) => return Some(Lies::Over),
-            (Some(_), None) => return Some(Lies::Below(1 + writes.count())),
+            (None, _) => return Some(0),
+            (Some(_), None) => return Some(1 + writes.count()),
             (Some(left), Some(right)) if is_alike(left, right) => {}
             _ => return None,
         }
     }
-}
-
-fn segments(path: &str) -> impl Iterator<Item = &str> {
-    path.split('/').skip(1)
 }
 
 /// Whether two segments can mean the same. An element may have got its name after it was written by its index, and an index

@@ -5,22 +5,17 @@
 mod report;
 
 use std::io::IsTerminal;
-use std::path::Path;
-use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, stream};
-use podloom_mutators::{Chain, Engine};
-use tokio::sync::mpsc;
-use tokio::sync::mpsc::Receiver;
+use tokio::sync::mpsc::{self, Receiver};
 
-use self::report::Report;
 use crate::cli::{ChainSource, DiffArguments};
-use crate::compare::groups::{Groups, Kept, Limits};
-use crate::compare::{Difference, Outcome, OwnContainers};
+use crate::compare::groups::{Groups, Kept};
+use crate::compare::{Difference, OwnContainers, outcome};
 use crate::error::CommandError;
-use crate::feed::{Feed, FoundPod, Skipped, block_on, no_pod};
+use crate::feed::{Feed, FoundPod, block_on, no_pod};
 use crate::mutator::{ChainMutator, ChainPanicked};
 use crate::render::pod::Subject;
 use crate::{load, output};
@@ -36,35 +31,20 @@ pub(crate) fn run(arguments: &DiffArguments) -> Result<(), CommandError> {
     let pair = Pair::load(&arguments.old, &arguments.new)?;
     let kept = Kept {
         names: arguments.names,
-        repeats: true,
         values: arguments.show_values,
-        reasons: true,
-        limits: Limits::OF_A_COMMAND,
+        ..Kept::OF_A_COMMAND
     };
-    let (groups, skipped) = block_on(compare(feed, &pair, kept))?;
+    let (pods, queue) = mpsc::channel(QUEUE);
+    let both = async { tokio::try_join!(feed.run(pods), collect(queue, &pair, kept)) };
+    let (skipped, groups) = block_on(both)?;
     if groups.all.pods == 0 {
         return Err(no_pod(&skipped));
     }
-    let report = Report {
-        groups: &groups,
-        skipped: &skipped,
-    };
-    report::print(&report, arguments.output)?;
+    report::print(&groups, &skipped, arguments.output)?;
     match arguments.exit_code && !groups.is_empty() {
         true => Err(CommandError::Different),
         false => Ok(()),
     }
-}
-
-async fn compare(
-    feed: Feed,
-    pair: &Pair,
-    kept: Kept,
-) -> Result<(Groups, Vec<Skipped>), CommandError> {
-    let (pods, queue) = mpsc::channel(QUEUE);
-    let feeding = feed.run(pods);
-    let (skipped, groups) = tokio::try_join!(feeding, collect(queue, pair, kept))?;
-    Ok((groups, skipped))
 }
 
 async fn collect(
@@ -84,8 +64,8 @@ async fn collect(
         .buffered(at_once)
         .boxed_local();
     while let Some(compared) = compared.next().await {
-        let compared = compared.map_err(anyhow::Error::new)?;
-        groups.add(&compared.namespace, &compared.name, compared.difference);
+        let (namespace, name, difference) = compared.map_err(anyhow::Error::new)?;
+        groups.add(&namespace, &name, difference);
         progress.show(groups.all.pods);
     }
     progress.clear();
@@ -130,21 +110,18 @@ struct Pair {
     new: ChainMutator,
 }
 
-/// A pod, and what is different between what the chains make of it.
-struct Compared {
-    namespace: String,
-    name: String,
-    difference: Option<Difference>,
-}
+/// The namespace and the name of a pod, and what is different between what the chains make of it.
+type Compared = (String, String, Option<Difference>);
 
 impl Pair {
     /// Reads and compiles both.
     fn load(old: &ChainSource, new: &ChainSource) -> Result<Self, CommandError> {
         let engine = load::engine_for_many_pods()?;
         let load = |source: &ChainSource| match source {
-            ChainSource::None => Ok(ChainMutator::of(None)),
+            ChainSource::None => Ok::<_, CommandError>(ChainMutator::of(None)),
             ChainSource::Directory(directory) => {
-                chain(&engine, directory).map(|chain| ChainMutator::of(Some(chain)))
+                let chain = load::compile(&engine, directory, &load::bundle(directory)?)?;
+                Ok(ChainMutator::of(Some(chain)))
             }
         };
         Ok(Self {
@@ -165,18 +142,9 @@ impl Pair {
         let old = self.old.pass(pod.clone(), request.clone());
         let new = self.new.pass(pod, request);
         let (old, new) = tokio::join!(old, new);
-        let difference = Difference::between(&own, Outcome::of(old?), Outcome::of(new?));
-        Ok(Compared {
-            namespace,
-            name,
-            difference,
-        })
+        let difference = Difference::between(&own, outcome(old?), outcome(new?));
+        Ok((namespace, name, difference))
     }
-}
-
-fn chain(engine: &Arc<Engine>, directory: &Path) -> Result<Chain, CommandError> {
-    let bundle = load::bundle(directory)?;
-    load::compile(engine, directory, &bundle)
 }
 
 #[cfg(test)]

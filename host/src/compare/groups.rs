@@ -1,5 +1,6 @@
 //! Collects equal differences of many pods into groups, in memory that grows with the groups and not with the pods.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -8,16 +9,17 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::{Change, Difference, Verdict, Whose, Writers};
+use crate::explain::and_more;
 
 /// How many reasons of a group are kept.
 const REASONS: usize = 3;
 /// How many different values of a change are counted.
 const VALUES: usize = 100;
 
-/// What is kept of each group.
+/// What is kept, which bounds the memory of groups.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kept {
-    /// How many names of pods.
+    /// How many names of pods of a group.
     pub(crate) names: usize,
     /// Whether a name is kept again. Pods that come from a template may all have the same.
     pub(crate) repeats: bool,
@@ -25,13 +27,7 @@ pub(crate) struct Kept {
     pub(crate) values: bool,
     /// Whether what plugins say is kept.
     pub(crate) reasons: bool,
-    pub(crate) limits: Limits,
-}
-
-/// What bounds the memory of groups.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    /// How many groups of each rank are kept. Further differences are only counted.
+    /// How many groups of each verdict are kept. Further differences are only counted.
     pub(crate) groups: usize,
     /// How many changes of a group are kept. Further ones are only counted.
     pub(crate) lines: usize,
@@ -41,9 +37,13 @@ pub(crate) struct Limits {
     pub(crate) namespaces: usize,
 }
 
-impl Limits {
+impl Kept {
     /// For a command, which ends.
     pub(crate) const OF_A_COMMAND: Self = Self {
+        names: 3,
+        repeats: true,
+        values: false,
+        reasons: true,
         groups: 200,
         lines: 100,
         paths: usize::MAX,
@@ -51,6 +51,11 @@ impl Limits {
     };
     /// For the operator, which runs for months, and gets pods of everybody.
     pub(crate) const OF_THE_OPERATOR: Self = Self {
+        names: 3,
+        repeats: false,
+        values: false,
+        // They may quote values, and who may forward a port need not be one who may read pods.
+        reasons: false,
         groups: 20,
         lines: 20,
         paths: 3,
@@ -58,25 +63,11 @@ impl Limits {
     };
 }
 
-/// How bad a difference is; the worst first.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
-pub(crate) enum Rank {
-    DeniedNow,
-    FailsNow,
-    IgnoredNow,
-    RejectedOtherwise,
-    AllowedNow,
-    FailsNoMore,
-    Changed,
-    WarnedOtherwise,
-}
-
 /// Pods with the same difference.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Group {
-    #[serde(rename = "verdict")]
-    pub(crate) rank: Rank,
+    pub(crate) verdict: Verdict,
     #[serde(flatten)]
     pub(crate) tally: Tally,
     /// The first pods.
@@ -124,7 +115,7 @@ pub(crate) struct Groups {
     kept: Kept,
     namespaces: HashMap<String, u32>,
     groups: HashMap<u64, Group>,
-    ranks: HashMap<Rank, usize>,
+    verdicts: HashMap<Verdict, usize>,
     pub(crate) all: Tally,
     /// The pods that come out the same.
     pub(crate) same: Tally,
@@ -163,28 +154,13 @@ impl Line {
     }
 }
 
-impl Rank {
-    pub(crate) fn of(verdict: &Verdict) -> Self {
-        match verdict {
-            Verdict::DeniedNow(_) => Self::DeniedNow,
-            Verdict::FailsNow(_) => Self::FailsNow,
-            Verdict::IgnoredNow { .. } => Self::IgnoredNow,
-            Verdict::RejectedOtherwise { .. } => Self::RejectedOtherwise,
-            Verdict::AllowedNow(_) => Self::AllowedNow,
-            Verdict::FailsNoMore(_) => Self::FailsNoMore,
-            Verdict::Changed => Self::Changed,
-            Verdict::WarnedOtherwise(_) => Self::WarnedOtherwise,
-        }
-    }
-}
-
 impl Groups {
     pub(crate) fn new(kept: Kept) -> Self {
         Self {
             kept,
             namespaces: HashMap::new(),
             groups: HashMap::new(),
-            ranks: HashMap::new(),
+            verdicts: HashMap::new(),
             all: Tally::default(),
             same: Tally::default(),
             rest: Tally::default(),
@@ -200,11 +176,9 @@ impl Groups {
     pub(crate) fn sorted(&self) -> Vec<&Group> {
         let mut groups: Vec<&Group> = self.groups.values().collect();
         groups.sort_by(|left, right| {
-            let largest = right.tally.pods.cmp(&left.tally.pods);
-            let worst = left.rank.cmp(&right.rank);
-            worst
-                .then(largest)
-                .then_with(|| left.names.cmp(&right.names))
+            let place = |it: &Group| (it.verdict, Reverse(it.tally.pods));
+            let by_place = place(left).cmp(&place(right));
+            by_place.then_with(|| left.names.cmp(&right.names))
         });
         groups
     }
@@ -216,22 +190,21 @@ impl Groups {
         let Some(difference) = difference else {
             return self.same.add(namespace);
         };
-        let rank = Rank::of(&difference.verdict);
-        let (plugins, mut reasons) = said(difference.verdict);
-        if !self.kept.reasons {
-            reasons.clear();
-        }
-        let lines = lines(difference.changes, self.kept.values);
-        let key = key(rank, &plugins, &lines, self.kept.values.then_some(&reasons));
+        let (kept, verdict, plugins) = (self.kept, difference.verdict, difference.plugins);
+        let reason = difference.reason.filter(|_| kept.reasons);
+        let lines = lines(difference.changes, kept.values);
+        let mut hasher = DefaultHasher::new();
+        (verdict, &plugins, kept.values.then_some(&reason)).hash(&mut hasher);
+        let key = key(hasher, &lines);
         if !self.groups.contains_key(&key) {
-            let count = self.ranks.entry(rank).or_default();
-            if *count >= self.kept.limits.groups {
+            let count = self.verdicts.entry(verdict).or_default();
+            if *count >= kept.groups {
                 return self.rest.add(namespace);
             }
             *count += 1;
         }
         let empty = || Group {
-            rank,
+            verdict,
             tally: Tally::default(),
             names: Vec::new(),
             plugins,
@@ -241,11 +214,11 @@ impl Groups {
             more_lines: 0,
         };
         let group = self.groups.entry(key).or_insert_with(empty);
-        group.absorb(lines, self.kept.limits);
-        group.hear(reasons);
+        group.absorb(lines, kept);
+        group.hear(reason);
         group.tally.add(namespace);
-        let repeats = !self.kept.repeats && group.names.iter().any(|known| known == name);
-        if group.names.len() < self.kept.names && !repeats {
+        let repeats = !kept.repeats && group.names.iter().any(|known| known == name);
+        if group.names.len() < kept.names && !repeats {
             group.names.push(name.to_owned());
         }
     }
@@ -257,7 +230,7 @@ impl Groups {
         }
         let count = self.namespaces.len();
         let number = u32::try_from(count).unwrap_or(u32::MAX);
-        if count < self.kept.limits.namespaces {
+        if count < self.kept.namespaces {
             self.namespaces.insert(namespace.to_owned(), number);
         }
         number
@@ -266,13 +239,13 @@ impl Groups {
 
 impl Group {
     /// Adds the lines of another pod, which are the same but for the names of containers, and the values.
-    fn absorb(&mut self, lines: Vec<Line>, limits: Limits) {
+    fn absorb(&mut self, lines: Vec<Line>, kept: Kept) {
         if self.tally.pods == 0 {
-            self.more_lines = lines.len().saturating_sub(limits.lines);
+            self.more_lines = lines.len().saturating_sub(kept.lines);
             self.lines = lines;
-            self.lines.truncate(limits.lines);
+            self.lines.truncate(kept.lines);
             for line in &mut self.lines {
-                line.exact.take_if(|paths| paths.len() > limits.paths);
+                line.exact.take_if(|paths| paths.len() > kept.paths);
             }
             return;
         }
@@ -286,35 +259,18 @@ impl Group {
         }
     }
 
-    fn hear(&mut self, reasons: Vec<String>) {
-        for reason in reasons {
-            if self.reasons.contains(&reason) {
-                continue;
-            }
+    fn hear(&mut self, reason: Option<String>) {
+        if let Some(reason) = reason.filter(|reason| !self.reasons.contains(reason)) {
             match self.reasons.len() < REASONS {
                 true => self.reasons.push(reason),
                 false => self.has_more_reasons = true,
             }
         }
     }
-}
 
-/// The plugins that a verdict is about, and what they said.
-fn said(verdict: Verdict) -> (Vec<String>, Vec<String>) {
-    match verdict {
-        Verdict::DeniedNow(it)
-        | Verdict::FailsNow(it)
-        | Verdict::AllowedNow(it)
-        | Verdict::FailsNoMore(it) => (it.plugin.into_iter().collect(), vec![it.reason]),
-        Verdict::IgnoredNow { plugin, failure } => (vec![plugin], vec![failure]),
-        Verdict::RejectedOtherwise { old, new } => {
-            let reason = format!("{} (before: {})", new.reason, old.reason);
-            let mut plugins: Vec<String> = old.plugin.into_iter().chain(new.plugin).collect();
-            plugins.dedup();
-            (plugins, vec![reason])
-        }
-        Verdict::Changed => (Vec::new(), Vec::new()),
-        Verdict::WarnedOtherwise(plugins) => (plugins.into_iter().collect(), Vec::new()),
+    /// `, and 4 more`: the pods that are not named.
+    pub(crate) fn more(&self) -> String {
+        and_more(self.tally.pods, self.names.len())
     }
 }
 
@@ -361,9 +317,7 @@ fn text(value: &Option<Value>) -> Option<String> {
 }
 
 /// Two groups of a thousand have the same hash once in 10^13 runs.
-fn key(rank: Rank, plugins: &[String], lines: &[Line], reasons: Option<&Vec<String>>) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (rank, plugins, reasons).hash(&mut hasher);
+fn key(mut hasher: DefaultHasher, lines: &[Line]) -> u64 {
     for line in lines {
         (line.kind, &line.general, &line.writers).hash(&mut hasher);
         if let Some((old, new)) = &line.kept {

@@ -6,51 +6,50 @@ use podloom_pod_path::ChangeKind;
 use serde_json::{Value, json};
 
 use crate::cli::DiffFormat;
-use crate::compare::groups::{Group, Groups, Line, Rank, Tally, group};
-use crate::compare::{Whose, Writers};
+use crate::compare::groups::{Group, Groups, Line, Tally, group};
+use crate::compare::{Verdict, Whose, Writers};
 use crate::error::{CommandError, cut, escape_controls, shown};
 use crate::explain::count;
 use crate::feed::Skipped;
 use crate::output::{self, ADDED, CHANGED, QUIET, REMOVED, TITLE, WARNING, paint, yaml};
 
-/// What was compared, and what was not.
-pub(super) struct Report<'a> {
-    pub(super) groups: &'a Groups,
-    /// What could not be read, or is not compared, and why.
-    pub(super) skipped: &'a [Skipped],
-}
-
-/// Prints the report on standard output.
-pub(super) fn print(report: &Report<'_>, format: DiffFormat) -> Result<(), CommandError> {
+/// Prints what is different on standard output, and what could not be read or is not compared.
+pub(super) fn print(
+    groups: &Groups,
+    skipped: &[Skipped],
+    format: DiffFormat,
+) -> Result<(), CommandError> {
     let text = match format {
-        DiffFormat::Text => text_of(report)?,
-        DiffFormat::Json => output::json_text(&json_of(report))?,
-        DiffFormat::Markdown => markdown_of(report)?,
+        DiffFormat::Text => text_of(groups, skipped)?,
+        DiffFormat::Json => output::json_text(&json!({
+            "compared": groups.all,
+            "same": groups.same,
+            "groups": groups.sorted().into_iter().map(group).collect::<Value>(),
+            "notListed": groups.rest,
+            "skipped": skipped,
+        }))?,
+        DiffFormat::Markdown => markdown_of(groups, skipped)?,
     };
     output::print(&text)
 }
 
 /// `412 pods in 9 namespaces`
 fn many(tally: &Tally) -> String {
-    let pods = usize::try_from(tally.pods).unwrap_or(usize::MAX);
-    format!(
-        "{} in {}",
-        count(pods, "pod"),
-        count(tally.namespaces(), "namespace")
-    )
+    let namespaces = count(tally.namespaces(), "namespace");
+    format!("{} in {namespaces}", count(tally.pods, "pod"))
 }
 
 /// The heading of a group.
-fn heading(rank: Rank) -> &'static str {
-    match rank {
-        Rank::DeniedNow => "denied now",
-        Rank::FailsNow => "fails now, so it is rejected",
-        Rank::IgnoredNow => "a plugin fails now, and is ignored",
-        Rank::RejectedOtherwise => "still rejected, for another reason",
-        Rank::AllowedNow => "allowed now",
-        Rank::FailsNoMore => "fails no more, so it is allowed",
-        Rank::Changed => "changed",
-        Rank::WarnedOtherwise => "the same pod with other warnings",
+fn heading(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::DeniedNow => "denied now",
+        Verdict::FailsNow => "fails now, so it is rejected",
+        Verdict::IgnoredNow => "a plugin fails now, and is ignored",
+        Verdict::RejectedOtherwise => "still rejected, for another reason",
+        Verdict::AllowedNow => "allowed now",
+        Verdict::FailsNoMore => "fails no more, so it is allowed",
+        Verdict::Changed => "changed",
+        Verdict::WarnedOtherwise => "the same pod with other warnings",
     }
 }
 
@@ -102,12 +101,6 @@ fn remarks(line: &Line) -> String {
     }
 }
 
-/// How many pods of a group are not named.
-fn unnamed(group: &Group) -> u64 {
-    let named = u64::try_from(group.names.len()).unwrap_or(u64::MAX);
-    group.tally.pods.saturating_sub(named)
-}
-
 /// What is said at the end about the pods that are the same.
 fn same(groups: &Groups) -> String {
     let (start, tally) = match (groups.is_empty(), groups.same.pods) {
@@ -126,23 +119,9 @@ fn rest(groups: &Groups) -> Option<String> {
     (rest.pods > 0).then(|| format!("more differences, which are not listed: {}", many(rest)))
 }
 
-// The report for programs.
-
-fn json_of(report: &Report<'_>) -> Value {
-    let groups = report.groups;
-    json!({
-        "compared": groups.all,
-        "same": groups.same,
-        "groups": groups.sorted().into_iter().map(group).collect::<Value>(),
-        "notListed": groups.rest,
-        "skipped": report.skipped,
-    })
-}
-
 // The report for a pull request.
 
-fn markdown_of(report: &Report<'_>) -> anyhow::Result<String> {
-    let groups = report.groups;
+fn markdown_of(groups: &Groups, skipped: &[Skipped]) -> anyhow::Result<String> {
     let mut text = String::from("### What the new chain changes\n\n");
     for group in groups.sorted() {
         text.push_str(&of_group(group)?);
@@ -151,9 +130,9 @@ fn markdown_of(report: &Report<'_>) -> anyhow::Result<String> {
         let _infallible = writeln!(text, "**{rest}**\n");
     }
     let _infallible = writeln!(text, "{}", capitalized(&same(groups)));
-    if !report.skipped.is_empty() {
+    if !skipped.is_empty() {
         text.push_str("\nSkipped:\n\n");
-        for skipped in report.skipped {
+        for skipped in skipped {
             let _infallible = writeln!(text, "- {}: {}", plain(&skipped.what), plain(&skipped.why));
         }
     }
@@ -163,7 +142,7 @@ fn markdown_of(report: &Report<'_>) -> anyhow::Result<String> {
 fn of_group(group: &Group) -> anyhow::Result<String> {
     let mut text = format!(
         "**{}: {}**",
-        capitalized(heading(group.rank)),
+        capitalized(heading(group.verdict)),
         many(&group.tally)
     );
     if !group.plugins.is_empty() {
@@ -172,11 +151,7 @@ fn of_group(group: &Group) -> anyhow::Result<String> {
     text.push_str("\n\n");
     if !group.names.is_empty() {
         let names: Vec<String> = group.names.iter().map(|name| code(name)).collect();
-        let more = match unnamed(group) {
-            0 => String::new(),
-            more => format!(", and {more} more"),
-        };
-        let _infallible = writeln!(text, "{}{more}\n", names.join(", "));
+        let _infallible = writeln!(text, "{}{}\n", names.join(", "), group.more());
     }
     for reason in &group.reasons {
         let _infallible = writeln!(text, "> {}\n", plain(reason));
@@ -255,15 +230,16 @@ fn code(text: &str) -> String {
 
 // The report for people.
 
-pub(super) fn text_of(report: &Report<'_>) -> anyhow::Result<String> {
+pub(super) fn text_of(groups: &Groups, skipped: &[Skipped]) -> anyhow::Result<String> {
     let mut text = String::new();
     let mut line = |indent: usize, line: &str| {
         let _infallible = writeln!(text, "{:indent$}{line}", "");
     };
-    for group in report.groups.sorted() {
+    for group in groups.sorted() {
         line(0, &title(group));
         if !group.names.is_empty() {
-            line(2, &paint(QUIET, &names(group)));
+            let names = format!("{}{}", group.names.join(", "), group.more());
+            line(2, &paint(QUIET, &shown(&names)));
         }
         for reason in &group.reasons {
             line(2, &shown(reason));
@@ -280,11 +256,11 @@ pub(super) fn text_of(report: &Report<'_>) -> anyhow::Result<String> {
             line(2, &format!("and {} more changes", group.more_lines));
         }
     }
-    if let Some(rest) = rest(report.groups) {
+    if let Some(rest) = rest(groups) {
         line(0, &paint(WARNING, &rest));
     }
-    line(0, &same(report.groups));
-    for skipped in report.skipped {
+    line(0, &same(groups));
+    for skipped in skipped {
         let label = paint(WARNING, "skipped:");
         let said = format!("{}: {}", skipped.what, skipped.why);
         line(0, &format!("{label} {}", shown(&said)));
@@ -293,25 +269,17 @@ pub(super) fn text_of(report: &Report<'_>) -> anyhow::Result<String> {
 }
 
 fn title(group: &Group) -> String {
-    let style = match group.rank {
-        Rank::DeniedNow | Rank::FailsNow => REMOVED.bold(),
-        Rank::IgnoredNow | Rank::RejectedOtherwise => WARNING,
-        Rank::AllowedNow | Rank::FailsNoMore => ADDED.bold(),
-        Rank::Changed | Rank::WarnedOtherwise => TITLE,
+    let style = match group.verdict {
+        Verdict::DeniedNow | Verdict::FailsNow => REMOVED.bold(),
+        Verdict::IgnoredNow | Verdict::RejectedOtherwise => WARNING,
+        Verdict::AllowedNow | Verdict::FailsNoMore => ADDED.bold(),
+        Verdict::Changed | Verdict::WarnedOtherwise => TITLE,
     };
-    let mut title = format!("{}: {}", heading(group.rank), many(&group.tally));
+    let mut title = format!("{}: {}", heading(group.verdict), many(&group.tally));
     if !group.plugins.is_empty() {
         let _infallible = write!(title, " ({})", plugins(&group.plugins));
     }
     paint(style, &shown(&title))
-}
-
-fn names(group: &Group) -> String {
-    let more = match unnamed(group) {
-        0 => String::new(),
-        more => format!(", and {more} more"),
-    };
-    shown(&format!("{}{more}", group.names.join(", ")))
 }
 
 fn change_lines(change: &Line) -> anyhow::Result<Vec<String>> {
@@ -332,19 +300,11 @@ fn change_lines(change: &Line) -> anyhow::Result<Vec<String>> {
     }
     if let Some((old, new)) = &change.kept {
         for (sign, style, value) in [('-', REMOVED, old), ('+', ADDED, new)] {
-            for row in rows(value)? {
+            let text = value.as_ref().map(yaml).transpose()?.unwrap_or_default();
+            for row in text.trim_end().lines().map(escape_controls) {
                 lines.push(format!("    {}", paint(style, &format!("{sign} {row}"))));
             }
         }
     }
     Ok(lines)
-}
-
-/// The lines of a value.
-fn rows(value: &Option<Value>) -> anyhow::Result<Vec<String>> {
-    let Some(value) = value else {
-        return Ok(Vec::new());
-    };
-    let text = yaml(value)?;
-    Ok(text.trim_end().lines().map(escape_controls).collect())
 }

@@ -9,10 +9,9 @@ use podloom_pod_path::{Access, Transaction};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::report::{Report, text_of};
-use crate::compare::Outcome;
-use crate::compare::groups::{Groups, Kept, Limits};
-use crate::compare::{Difference, OwnContainers};
+use super::report::text_of;
+use crate::compare::groups::{Groups, Kept};
+use crate::compare::{Difference, Outcome, OwnContainers, outcome};
 
 /// A case: a pod, and two chains.
 #[derive(Deserialize)]
@@ -84,12 +83,12 @@ fn pass(pod: &Value, plugins: &[Plugin], digest: &str) -> Outcome {
         let rejection = run.rejection();
         runs.push(run);
         if let Some(rejection) = rejection {
-            return Outcome::of(Err(RejectedPod { rejection, runs }));
+            return outcome(Err(RejectedPod { rejection, runs }));
         }
     }
     pod["metadata"]["annotations"]["podloom.dev/chain"] = json!(digest);
     pod["metadata"]["annotations"]["podloom.dev/mutations"] = json!(format!("[{}]", runs.len()));
-    Outcome::of(Ok(MutatedPod {
+    outcome(Ok(MutatedPod {
         pod,
         patch: None,
         chain: Some(digest.to_owned()),
@@ -112,18 +111,12 @@ fn each_case_is_told() {
         };
         let told = [false, true].map(|values| {
             let mut groups = Groups::new(Kept {
-                names: 3,
-                repeats: true,
                 values,
-                reasons: true,
-                limits: Limits::OF_A_COMMAND,
+                ..Kept::OF_A_COMMAND
             });
             groups.add("shop", "Pod shop/web", compared());
-            let report = Report {
-                groups: &groups,
-                skipped: &[],
-            };
-            anstream::adapter::strip_str(&text_of(&report).unwrap()).to_string()
+            let text = text_of(&groups, &[]).unwrap();
+            anstream::adapter::strip_str(&text).to_string()
         });
         insta::assert_snapshot!(told.join("---------- with values\n"));
     });

@@ -1,27 +1,23 @@
 //! Which differences are one group, and how many are kept.
 
-use podloom_mutation::PluginRun;
+use podloom_mutation::MutatedPod;
 use podloom_pod_path::ChangeKind;
 use serde_json::json;
 
-use super::{Groups, Kept, Limits, Rank};
-use crate::compare::{Admitted, Outcome, Rejection};
-use crate::compare::{Change, Difference, OwnContainers, Verdict};
-use crate::compare::{Whose, Writers};
+use super::{Groups, Kept};
+use crate::compare::{Change, Difference, Outcome, OwnContainers, Verdict, Whose, Writers};
 
-const NAMES_ONLY: Kept = Kept {
-    names: 3,
-    repeats: true,
-    values: false,
-    reasons: true,
-    limits: Limits::OF_A_COMMAND,
-};
-const GROUPS: usize = Limits::OF_A_COMMAND.groups;
-const LINES: usize = Limits::OF_A_COMMAND.lines;
+const NAMES_ONLY: Kept = Kept::OF_A_COMMAND;
+const GROUPS: usize = NAMES_ONLY.groups;
+const LINES: usize = NAMES_ONLY.lines;
 
 fn admitted(pod: serde_json::Value) -> Outcome {
-    let runs: Vec<PluginRun> = Vec::new();
-    Outcome::Admitted(Admitted { pod, runs })
+    Ok(MutatedPod {
+        pod,
+        patch: None,
+        chain: None,
+        runs: Vec::new(),
+    })
 }
 
 /// A pod whose containers get a variable with this value.
@@ -43,12 +39,9 @@ fn with_variable(containers: &[&str], value: &str) -> Option<Difference> {
 }
 
 fn denied(reason: &str) -> Option<Difference> {
-    let rejection = Rejection {
-        is_denial: true,
-        plugin: Some("strict".to_owned()),
-        reason: reason.to_owned(),
-    };
-    Some(Verdict::DeniedNow(rejection).into())
+    let plugins = vec!["strict".to_owned()];
+    let reason = Some(reason.to_owned());
+    Some(Difference::of(Verdict::DeniedNow, plugins, reason))
 }
 
 fn labelled(key: &str) -> Option<Difference> {
@@ -65,8 +58,8 @@ fn labelled(key: &str) -> Option<Difference> {
         parents: 0,
     };
     Some(Difference {
-        verdict: Verdict::Changed,
         changes: vec![change],
+        ..Difference::of(Verdict::Changed, Vec::new(), None)
     })
 }
 
@@ -139,10 +132,17 @@ fn the_worst_and_largest_groups_come_first() {
         groups.add("n", reason, denied(reason));
     }
     let sorted = groups.sorted();
-    let ranks: Vec<_> = sorted.iter().map(|it| (it.rank, it.tally.pods)).collect();
+    let ranks: Vec<_> = sorted
+        .iter()
+        .map(|it| (it.verdict, it.tally.pods))
+        .collect();
     assert_eq!(
         ranks,
-        [(Rank::DeniedNow, 5), (Rank::Changed, 3), (Rank::Changed, 1)]
+        [
+            (Verdict::DeniedNow, 5),
+            (Verdict::Changed, 3),
+            (Verdict::Changed, 1)
+        ]
     );
     assert_eq!(sorted[0].reasons, ["r1", "r2", "r3"]);
     assert!(sorted[0].has_more_reasons);
@@ -157,7 +157,7 @@ fn memory_grows_with_neither_pods_nor_differences() {
     }
     groups.add("n", "x", denied("no"));
     assert_eq!(groups.sorted().len(), GROUPS + 1);
-    assert_eq!(groups.sorted()[0].rank, Rank::DeniedNow);
+    assert_eq!(groups.sorted()[0].verdict, Verdict::DeniedNow);
     assert_eq!(groups.rest.pods, 5_000 - GROUPS as u64);
     // The values of a group, and the changes of a pod.
     let mut groups = Groups::new(NAMES_ONLY);
@@ -186,12 +186,7 @@ fn memory_grows_with_neither_pods_nor_differences() {
 /// The operator gets pods of everybody, for months.
 #[test]
 fn the_operator_keeps_less() {
-    let mut groups = Groups::new(Kept {
-        repeats: false,
-        reasons: false,
-        limits: Limits::OF_THE_OPERATOR,
-        ..NAMES_ONLY
-    });
+    let mut groups = Groups::new(Kept::OF_THE_OPERATOR);
     groups.add("n", "x", with_variable(&["a", "b", "c"], "UTC"));
     groups.add("n", "x", denied("secret"));
     for number in 0..5_000 {
@@ -202,7 +197,7 @@ fn the_operator_keeps_less() {
     assert_eq!((denied.plugins.len(), denied.reasons.len()), (1, 0));
     assert_eq!(
         (sorted[1].tally.pods, sorted[1].tally.namespaces()),
-        (5_000, Limits::OF_THE_OPERATOR.namespaces)
+        (5_000, Kept::OF_THE_OPERATOR.namespaces)
     );
     assert_eq!(sorted[1].names, ["y"]);
     assert_eq!(sorted[2].lines[0].paths().len(), 3);

@@ -4,8 +4,7 @@ use podloom_mutators::Serving;
 use serde_json::{Map, Value, json};
 
 use super::results::{Compared, Results};
-use crate::compare::groups::Group;
-use crate::compare::groups::group;
+use crate::compare::groups::{Group, group};
 use crate::run::chain_state::{self, timestamp};
 
 /// The state of the candidate, and what it would have made of the pods. So many were dropped in all.

@@ -4,11 +4,9 @@ use std::time::{Duration, SystemTime};
 
 use podloom_mutators::Serving;
 
-use crate::compare::Difference;
-use crate::compare::groups::{Groups, Kept, Limits, Rank};
+use crate::compare::groups::{Groups, Kept};
+use crate::compare::{Difference, Verdict};
 
-/// How many names of pods a group has.
-const NAMES: usize = 3;
 /// The longest path or name that is kept, in bytes. Both may come from a pod that the API server has not checked yet.
 const TEXT: usize = 256;
 
@@ -73,16 +71,16 @@ impl Compared {
     }
 
     pub(super) fn of(difference: Option<&Difference>) -> Self {
-        match difference.map(|difference| Rank::of(&difference.verdict)) {
+        match difference.map(|difference| difference.verdict) {
             None => Self::Same,
-            Some(Rank::DeniedNow) => Self::Denied,
-            Some(Rank::FailsNow | Rank::IgnoredNow) => Self::Failed,
+            Some(Verdict::DeniedNow) => Self::Denied,
+            Some(Verdict::FailsNow | Verdict::IgnoredNow) => Self::Failed,
             Some(
-                Rank::RejectedOtherwise
-                | Rank::AllowedNow
-                | Rank::FailsNoMore
-                | Rank::Changed
-                | Rank::WarnedOtherwise,
+                Verdict::RejectedOtherwise
+                | Verdict::AllowedNow
+                | Verdict::FailsNoMore
+                | Verdict::Changed
+                | Verdict::WarnedOtherwise,
             ) => Self::Different,
         }
     }
@@ -96,18 +94,10 @@ impl Default for Results {
 
 impl Results {
     fn since(pair: Option<Pair>, dropped_before: u64) -> Self {
-        let kept = Kept {
-            names: NAMES,
-            repeats: false,
-            values: false,
-            // They may quote values, and who may forward a port need not be one who may read pods.
-            reasons: false,
-            limits: Limits::OF_THE_OPERATOR,
-        };
         Self {
             pair,
             counts: Default::default(),
-            groups: Groups::new(kept),
+            groups: Groups::new(Kept::OF_THE_OPERATOR),
             took: Duration::ZERO,
             dropped_before,
         }

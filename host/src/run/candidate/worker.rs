@@ -15,8 +15,7 @@ use tracing::subscriber::{self, NoSubscriber};
 use super::metrics::CandidateMetrics;
 use super::results::{Compared, Pair, Results};
 use super::thread::{Meter, Scheduled};
-use crate::compare::Outcome;
-use crate::compare::{Difference, OwnContainers};
+use crate::compare::{Difference, OwnContainers, outcome};
 use crate::mutator::{Seen, try_here};
 
 /// How many times as long as it worked the thread rests, so that no candidate takes more than a quarter of a processor.
@@ -82,7 +81,7 @@ impl Worker {
         if has_timed_out(&tried) && measured.is_starved() {
             return false;
         }
-        let (old, new) = (Outcome::of(seen.result), Outcome::of(tried));
+        let (old, new) = (outcome(seen.result), outcome(tried));
         let difference = Difference::between(&own, old, new);
         let compared = Compared::of(difference.as_ref());
         self.metrics.compared(compared, measured.took);

@@ -4,7 +4,6 @@ use podloom_mutators::Serving;
 use serde_json::json;
 
 use super::of;
-use crate::compare::Rejection;
 use crate::compare::{Difference, Verdict};
 use crate::run::candidate::results::{Pair, Results};
 
@@ -19,12 +18,11 @@ fn the_answer_has_counts_and_groups_and_no_reasons() {
     };
     results.of(Some(pair), 10);
     results.add("shop", "Pod shop/web", None, Duration::from_millis(1));
-    let denied: Difference = Verdict::DeniedNow(Rejection {
-        is_denial: true,
-        plugin: Some("strict".to_owned()),
-        reason: "the password is hunter2".to_owned(),
-    })
-    .into();
+    let denied = Difference::of(
+        Verdict::DeniedNow,
+        vec!["strict".to_owned()],
+        Some("the password is hunter2".to_owned()),
+    );
     results.add(
         "shop",
         "Pod shop/db",
