@@ -11,10 +11,11 @@ use std::collections::BTreeSet;
 use std::mem;
 
 use podloom_mutators::MutationEntry;
+use podloom_pod_path::{Access, Transaction};
 use serde_json::Value;
 
 use self::authors::Authors;
-use self::proof::Proof;
+use self::proof::{Proof, Tree};
 use self::report::Report;
 use self::source::{Origin, Source};
 use crate::cli::{BlameArguments, BlameFormat};
@@ -77,11 +78,28 @@ fn prove(
     match origin {
         Ok(mut origin) => {
             let template = mem::take(&mut origin.subject.pod);
-            origin.subject.pod = proof::submitted(template, pod, authors);
+            origin.subject.pod = submitted(template, pod, authors);
             proof::run(directory, chain, plugins, &origin)
         }
         Err(why) => Ok(Proof::Impossible(why)),
     }
+}
+
+/// The pod of a template, with the defaults that the API server gave the pod before it passed the chain. Pods get more of them than
+/// templates, such as enableServiceLinks. They are what the maker of the pod owns: whatever was written after that has other owners, or
+/// none.
+fn submitted(template: Value, pod: &Value, authors: &Authors<'_>) -> Value {
+    let known = Tree::of(&template);
+    let access = Access::unrestricted().into();
+    let mut given = Transaction::begin(template, access, [].into());
+    for (path, value) in Tree::of(pod).values() {
+        let is_default = path.starts_with("/spec/") && !known.has(path);
+        if is_default && authors.is_as_made(path) {
+            // What cannot be there in a pod of the template, such as an element that it does not have, is left out.
+            let _ignored = given.set(path, value.to_string());
+        }
+    }
+    given.commit().0
 }
 
 /// What a pod's stamp says.

@@ -4,19 +4,21 @@ mod check;
 mod document;
 mod kinds;
 mod parse;
+mod slices;
 mod source;
 mod syntax;
 mod untouched;
-mod verbatim;
 
-pub(crate) use check::{Findings, Schemas, check, check_with};
-pub(crate) use document::{Document, Outlined, Step, get, get_mut, name as field_name, steps};
+pub(crate) use check::{Schemas, check, check_with};
+pub(crate) use document::{Document, Step, get, get_mut, name as field_name, steps};
 pub(crate) use kinds::{
-    DocumentKind, NamedTemplate, Template, apply as name_templates, is_cleaner, is_infrastructure,
-    kind, workload,
+    DocumentKind, NamedTemplate, Outlined, Template, apply as name_templates, is_cleaner,
+    is_infrastructure, kind, workload,
 };
 pub(crate) use source::Depth;
 pub(crate) use untouched::{Unknown, unknown_owner};
+
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
@@ -29,6 +31,17 @@ pub(crate) struct Found {
     pub(crate) errors: Vec<Diagnostic>,
     /// Those of the programs that built kustomizations.
     pub(crate) warnings: Vec<Diagnostic>,
+}
+
+/// The errors and warnings about the objects.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    /// These end the command.
+    pub(crate) errors: Vec<Diagnostic>,
+    /// These are only printed: a newer Kubernetes may know the field, and a pod in an unknown kind may be none.
+    pub(crate) warnings: Vec<Diagnostic>,
+    /// The indices of the documents that have errors.
+    pub(crate) refused: BTreeSet<usize>,
 }
 
 /// Reads all objects that can be read: of the files, directories and `-` that `-f` names, in their order, then of the kustomizations.

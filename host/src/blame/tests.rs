@@ -1,5 +1,7 @@
 //! Who wrote which line. Each case has a pod and, for a proof, what the chain makes of its template: whole, and without each plugin.
 
+mod submitted;
+
 use std::fs;
 
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! Checks objects before they are rendered, so that each error names the position in the user's file.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use anyhow::Context;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
@@ -11,6 +11,7 @@ use podloom_pod_path::{ViolationKind, nearest};
 use podloom_syntax::names;
 use serde_json::{Map, Value, json};
 
+use super::Findings;
 use super::document::{self, Document, Step};
 use super::kinds::{self, CLEANER, DocumentKind, INFRASTRUCTURE};
 use super::untouched::{self, Unknown};
@@ -441,17 +442,6 @@ fn expected_types(kind: &TypeKind) -> String {
 
 /// How many known fields a message lists at most.
 const MOST_LISTED: usize = 24;
-
-/// The errors and warnings about the objects.
-#[derive(Debug, Default)]
-pub(crate) struct Findings {
-    /// These end the command.
-    pub(crate) errors: Vec<Diagnostic>,
-    /// These are only printed: a newer Kubernetes may know the field, and a pod in an unknown kind may be none.
-    pub(crate) warnings: Vec<Diagnostic>,
-    /// The indices of the documents that have errors.
-    pub(crate) refused: BTreeSet<usize>,
-}
 
 /// The message for an unknown field. It suggests a similar field, or lists the known ones.
 pub(super) fn unknown_field(field: &str, known: &[&str]) -> String {

@@ -7,18 +7,16 @@
 //! JSON is YAML, so it needs no parser of its own.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::iter::Enumerate;
-use std::str::Lines;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::IgnoredAny;
 use serde_json::{Map, Number, Value};
-use serde_saphyr::{Location, Spanned};
+use serde_saphyr::Location;
 
+use super::document;
 use super::document::{Children, Document, Span, SpanTree, Step};
+use super::slices::{Finder, Written};
 use super::source::Source;
-use super::verbatim::{Finder, Written};
-use super::{document, syntax, verbatim};
+use super::syntax::{self, Node, Numbering, Raw};
 use crate::error::{Diagnostic, Position, quoted};
 
 /// The objects of a file, and what could not be read.
@@ -378,50 +376,6 @@ fn span(at: &Location) -> Span {
     }
 }
 
-// Finds the document that a line belongs to.
-
-/// Counts the documents of a text by their separators, from the first line to the last.
-pub(super) struct Numbering<'a> {
-    lines: Enumerate<Lines<'a>>,
-    /// How many lines were read.
-    read: u64,
-    number: usize,
-    /// Whether the current document has content. A separator before that does not start a new document.
-    content: bool,
-}
-
-impl<'a> Numbering<'a> {
-    pub(super) fn new(text: &'a str) -> Self {
-        Self {
-            lines: text.lines().enumerate(),
-            read: 0,
-            number: 1,
-            content: false,
-        }
-    }
-
-    /// The number of the document that a line is in. Call it with increasing lines: each line is read only once.
-    pub(super) fn document(&mut self, line: u64) -> usize {
-        while self.read < line
-            && let Some((index, here)) = self.lines.next()
-        {
-            self.read = index as u64 + 1;
-            self.pass(here);
-        }
-        self.number
-    }
-
-    fn pass(&mut self, line: &str) {
-        if verbatim::is_separator(line) {
-            self.number += usize::from(self.content);
-            self.content = true;
-        } else if !self.content {
-            let line = line.trim_start_matches('\u{feff}').trim();
-            self.content = !(line.is_empty() || line.starts_with(['#', '%']));
-        }
-    }
-}
-
 // What a plain scalar is, by the rules of kubectl's YAML library: go-yaml v2, which knows YAML 1.1's booleans, numbers with
 // underscores, and YAML 1.2's octals. A number that is too large for a float stays a text, such as the commit `83e2010`.
 
@@ -498,96 +452,33 @@ fn float(text: &str) -> Option<Number> {
     Number::from_f64(text.parse().ok()?)
 }
 
-// A YAML tree with the position of every key and value.
+// The text of a document as it was written, so that what is only passed on keeps its comments, its order and its scalars.
 
-/// One value and its location.
-#[derive(Debug)]
-pub(super) struct Node {
-    pub(super) at: Location,
-    pub(super) raw: Raw,
-}
+/// kubectl's parser ends a line at these, and with it a comment, and ours does not: kubectl would read another object than the one
+/// that was checked.
+const LINE_BREAKS: [char; 3] = ['\u{85}', '\u{2028}', '\u{2029}'];
 
-/// A value by YAML's rules. Kubernetes' rules for keys are applied later.
-#[derive(Debug)]
-pub(super) enum Raw {
-    Null,
-    Bool(bool),
-    Number(Number),
-    /// Infinity, or no number; JSON has neither.
-    NotFinite,
-    String(String),
-    List(Vec<Node>),
-    Map(Vec<(Node, Node)>),
-}
-
-impl<'de> Deserialize<'de> for Node {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // For an alias this is the location of its anchor, since that is what the user has to change.
-        let spanned = Spanned::<Raw>::deserialize(deserializer)?;
-        Ok(Self {
-            at: spanned.defined,
-            raw: spanned.value,
-        })
-    }
-}
-
-impl<'de> Deserialize<'de> for Raw {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(RawVisitor)
-    }
-}
-
-struct RawVisitor;
-
-impl<'de> Visitor<'de> for RawVisitor {
-    type Value = Raw;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value")
-    }
-
-    fn visit_unit<E>(self) -> Result<Raw, E> {
-        Ok(Raw::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Raw, E> {
-        Ok(Raw::Bool(value))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Raw, E> {
-        Ok(Raw::Number(value.into()))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Raw, E> {
-        Ok(Raw::Number(value.into()))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Raw, E> {
-        Ok(Number::from_f64(value).map_or(Raw::NotFinite, Raw::Number))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Raw, E> {
-        Ok(Raw::String(value.to_owned()))
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<Raw, E> {
-        Ok(Raw::String(value))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Raw, A::Error> {
-        let mut items = Vec::new();
-        while let Some(item) = access.next_element()? {
-            items.push(item);
+impl Document {
+    /// The document as it was written; none if it has to be reformatted: JSON, the items of a List, text that depends on what
+    /// stands before its document, and text that kubectl may read as something else.
+    pub(crate) fn as_written(&self) -> Option<String> {
+        let Written { comments, slice } = self.written.as_ref()?;
+        let own = self.source.text.get(slice.bytes.clone())?;
+        let may_differ = own.contains(LINE_BREAKS) || comments.contains(LINE_BREAKS);
+        if may_differ || serde_json::from_str::<IgnoredAny>(own).is_ok() {
+            return None;
         }
-        Ok(Raw::List(items))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Raw, A::Error> {
-        let mut entries = Vec::new();
-        while let Some(entry) = access.next_entry()? {
-            entries.push(entry);
+        let mut text = format!("{comments}{own}");
+        if !text.ends_with('\n') {
+            text.push('\n');
         }
-        Ok(Raw::Map(entries))
+        let source = Source {
+            name: self.source.name.clone(),
+            text: text.as_str().into(),
+        };
+        let values = documents(&source).ok()?;
+        let values: Vec<_> = values.into_iter().map(|document| document.value).collect();
+        (values == [self.value.clone()]).then_some(text)
     }
 }
 

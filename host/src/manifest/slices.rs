@@ -1,42 +1,6 @@
-//! The text of a document as it was written, so that what is only passed on keeps its comments, its order and its scalars.
+//! Divides a text into its YAML documents: a line that starts with `---` begins one, also inside anything else.
 
 use std::ops::Range;
-
-use serde::de::IgnoredAny;
-
-use super::document::Document;
-use super::parse;
-use super::source::Source;
-
-/// kubectl's parser ends a line at these, and with it a comment, and ours does not: kubectl would read another object than the one
-/// that was checked.
-const LINE_BREAKS: [char; 3] = ['\u{85}', '\u{2028}', '\u{2029}'];
-
-impl Document {
-    /// The document as it was written; none if it has to be reformatted: JSON, the items of a List, text that depends on what
-    /// stands before its document, and text that kubectl may read as something else.
-    pub(crate) fn as_written(&self) -> Option<String> {
-        let Written { comments, slice } = self.written.as_ref()?;
-        let own = self.source.text.get(slice.bytes.clone())?;
-        let may_differ = own.contains(LINE_BREAKS) || comments.contains(LINE_BREAKS);
-        if may_differ || serde_json::from_str::<IgnoredAny>(own).is_ok() {
-            return None;
-        }
-        let mut text = format!("{comments}{own}");
-        if !text.ends_with('\n') {
-            text.push('\n');
-        }
-        let source = Source {
-            name: self.source.name.clone(),
-            text: text.as_str().into(),
-        };
-        let values = parse::documents(&source).ok()?;
-        let values: Vec<_> = values.into_iter().map(|document| document.value).collect();
-        (values == [self.value.clone()]).then_some(text)
-    }
-}
-
-// Where the text of each document is.
 
 /// Where the text of a document is.
 #[derive(Clone, Debug)]
@@ -56,7 +20,7 @@ impl<'a> Finder<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         Self {
             text,
-            slices: slices(text).into_iter().peekable(),
+            slices: of(text).into_iter().peekable(),
         }
     }
 
@@ -80,8 +44,6 @@ impl<'a> Finder<'a> {
     }
 }
 
-// Divides a text into its YAML documents: a line that starts with `---` begins one, also inside anything else.
-
 /// The text of one document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Slice {
@@ -92,7 +54,7 @@ pub(super) struct Slice {
 }
 
 /// The documents of a text, also those without content. There is at least one.
-pub(super) fn slices(text: &str) -> Vec<Slice> {
+pub(super) fn of(text: &str) -> Vec<Slice> {
     let mut slices = Vec::new();
     // A byte order mark belongs to the file.
     let start = if text.starts_with('\u{feff}') { 3 } else { 0 };

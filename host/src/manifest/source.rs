@@ -8,7 +8,7 @@ use std::{fs, io, thread};
 
 use anyhow::Context;
 
-use super::verbatim;
+use super::slices;
 use crate::error::{CommandError, Diagnostic};
 
 /// The largest manifest that is read. etcd limits an object to 1.5 MiB, so real manifests stay far below.
@@ -191,7 +191,7 @@ fn without_marks(text: String) -> String {
             }
             _ => line,
         };
-        is_after_separator = verbatim::is_separator(line);
+        is_after_separator = slices::is_separator(line);
         clean.push_str(line);
     }
     clean

@@ -1,15 +1,18 @@
 //! Reads the YAML of a file, all documents that are valid.
 
 use std::borrow::Cow;
-use std::fmt::Write;
+use std::fmt::{self, Write};
+use std::iter::Enumerate;
+use std::str::Lines;
 
-use serde_saphyr::Options;
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::Number;
 use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::options::NonFiniteFloatPolicy;
+use serde_saphyr::{Location, Options, Spanned};
 
-use super::parse::{Node, Numbering};
+use super::slices;
 use super::source::Source;
-use super::verbatim;
 use crate::error::{Diagnostic, Position, quoted};
 
 /// Deeper than any Kubernetes object (a CRD with a pod inside has about sixty levels), and safe for the recursive functions here.
@@ -59,7 +62,7 @@ fn is_limit(error: &serde_saphyr::Error) -> bool {
 
 /// The text with spaces in place of the document that a position is in. None if there is nothing left to blank out.
 fn without_document(text: &str, line: u64, column: u64) -> Option<String> {
-    let slices = verbatim::slices(text);
+    let slices = slices::of(text);
     // A quote that is not closed is reported at the separator after its document.
     let begins_before = |first_line: u64| {
         first_line == 1 || first_line < line || (first_line == line && column > 1)
@@ -67,7 +70,7 @@ fn without_document(text: &str, line: u64, column: u64) -> Option<String> {
     let mut before = slices.iter().rev();
     let bad = before.find(|slice| {
         let text = text.get(slice.bytes.clone()).unwrap_or_default();
-        begins_before(slice.first_line) && verbatim::has_content(text)
+        begins_before(slice.first_line) && slices::has_content(text)
     })?;
     let blank = |part: &str| -> String {
         let bytes = part.bytes();
@@ -160,6 +163,143 @@ fn too_large(breach: &BudgetBreach) -> String {
             format!("more than {MAX_NODES} values: split the file")
         }
         other => format!("exceeds a limit: {other:?}"),
+    }
+}
+
+// A YAML tree with the position of every key and value.
+
+/// One value and its location.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) at: Location,
+    pub(super) raw: Raw,
+}
+
+/// A value by YAML's rules. Kubernetes' rules for keys are applied later.
+#[derive(Debug)]
+pub(super) enum Raw {
+    Null,
+    Bool(bool),
+    Number(Number),
+    /// Infinity, or no number; JSON has neither.
+    NotFinite,
+    String(String),
+    List(Vec<Node>),
+    Map(Vec<(Node, Node)>),
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // For an alias this is the location of its anchor, since that is what the user has to change.
+        let spanned = Spanned::<Raw>::deserialize(deserializer)?;
+        Ok(Self {
+            at: spanned.defined,
+            raw: spanned.value,
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Raw {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(RawVisitor)
+    }
+}
+
+struct RawVisitor;
+
+impl<'de> Visitor<'de> for RawVisitor {
+    type Value = Raw;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Raw, E> {
+        Ok(Raw::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Raw, E> {
+        Ok(Raw::Bool(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Raw, E> {
+        Ok(Raw::Number(value.into()))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Raw, E> {
+        Ok(Raw::Number(value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Raw, E> {
+        Ok(Number::from_f64(value).map_or(Raw::NotFinite, Raw::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Raw, E> {
+        Ok(Raw::String(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Raw, E> {
+        Ok(Raw::String(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Raw, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = access.next_element()? {
+            items.push(item);
+        }
+        Ok(Raw::List(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Raw, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(entry) = access.next_entry()? {
+            entries.push(entry);
+        }
+        Ok(Raw::Map(entries))
+    }
+}
+
+// Finds the document that a line belongs to.
+
+/// Counts the documents of a text by their separators, from the first line to the last.
+pub(super) struct Numbering<'a> {
+    lines: Enumerate<Lines<'a>>,
+    /// How many lines were read.
+    read: u64,
+    number: usize,
+    /// Whether the current document has content. A separator before that does not start a new document.
+    content: bool,
+}
+
+impl<'a> Numbering<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        Self {
+            lines: text.lines().enumerate(),
+            read: 0,
+            number: 1,
+            content: false,
+        }
+    }
+
+    /// The number of the document that a line is in. Call it with increasing lines: each line is read only once.
+    pub(super) fn document(&mut self, line: u64) -> usize {
+        while self.read < line
+            && let Some((index, here)) = self.lines.next()
+        {
+            self.read = index as u64 + 1;
+            self.pass(here);
+        }
+        self.number
+    }
+
+    fn pass(&mut self, line: &str) {
+        if slices::is_separator(line) {
+            self.number += usize::from(self.content);
+            self.content = true;
+        } else if !self.content {
+            let line = line.trim_start_matches('\u{feff}').trim();
+            self.content = !(line.is_empty() || line.starts_with(['#', '%']));
+        }
     }
 }
 

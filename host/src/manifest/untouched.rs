@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::check::Findings;
+use super::Findings;
 use super::document::{self, Document, Step};
 use super::kinds::{self, DocumentKind, NamedTemplate, Template};
 use crate::error::Diagnostic;

@@ -3,9 +3,9 @@
 use podloom_mutators::MutationEntry;
 use serde_json::json;
 
-use super::submitted;
 use crate::blame::WORK;
 use crate::blame::authors::Authors;
+use crate::blame::submitted;
 use crate::managed_fields::ManagedFields;
 
 #[test]

@@ -1,5 +1,5 @@
-mod numbering;
 mod scalar;
+mod verbatim;
 
 use super::{Source, parse};
 use crate::manifest::document::Step;

@@ -1,8 +1,8 @@
-use super::super::{has_content, slices};
+use super::{has_content, of};
 
 #[track_caller]
 fn check(text: &str, expected: &[(u64, &str)]) {
-    let slices = slices(text);
+    let slices = of(text);
     let found: Vec<_> = slices
         .iter()
         .map(|slice| (slice.first_line, &text[slice.bytes.clone()]))

@@ -1,3 +1,5 @@
+mod numbering;
+
 use super::nodes;
 use crate::manifest::source::Source;
 

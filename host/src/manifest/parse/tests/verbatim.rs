@@ -1,5 +1,3 @@
-mod slices;
-
 use crate::manifest::parse::parse;
 use crate::manifest::source::Source;
 
