@@ -6,14 +6,10 @@ mod judge;
 mod read;
 mod report;
 mod tally;
-#[cfg(test)]
-mod tests;
 mod webhook;
 
-use kube::Client;
-
-use self::judge::Unjudged;
-pub(crate) use self::judge::{Expected, Unclear};
+pub(crate) use self::judge::Expected;
+pub(crate) use self::read::scan;
 use self::report::Report;
 pub(crate) use self::tally::{Counts, Findings};
 use crate::cli::DriftArguments;
@@ -40,6 +36,21 @@ pub(crate) enum Reader {
     Person,
     /// The operator, which has reviews to answer meanwhile, and needs only the counts of namespaces.
     Operator,
+}
+
+/// What is not known of a pod.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Unclear {
+    /// Whether the webhook selects it: the configuration may not be read.
+    Configuration,
+    /// Whether the webhook selects it: the labels of its namespace may not be read.
+    Namespace,
+    /// Whether the webhook selects it: it has `matchConditions`.
+    Conditions,
+    /// Whether the stamp is on its Deployment, which may not be read.
+    Deployment,
+    /// Anything: it is too large to be read.
+    Size,
 }
 
 /// Looks at a cluster, and prints what drifted.
@@ -71,29 +82,13 @@ pub(crate) fn run(arguments: &DriftArguments) -> Result<(), CommandError> {
     match findings.unjudged {
         _ if findings.has_drifted() => Err(CommandError::Different),
         None => Ok(()),
-        Some(unjudged) => Err(unjudged.into_error(&scope.webhook)),
+        // A report that names no missed pod must not look as if there were none.
+        Some(why) => Err(CommandError::Other(anyhow::anyhow!(
+            "which pods missed the chain is not known: {why} MutatingWebhookConfiguration {}",
+            scope.webhook
+        ))),
     }
 }
 
-impl Unjudged {
-    /// A report that names no missed pod must not look as if there were none.
-    fn into_error(self, webhook: &str) -> CommandError {
-        let why = match self {
-            Self::NoConfiguration => "the cluster has no",
-            Self::UnreadConfiguration => "you may not get",
-        };
-        CommandError::Other(anyhow::anyhow!(
-            "which pods missed the chain is not known: {why} MutatingWebhookConfiguration {webhook}"
-        ))
-    }
-}
-
-/// What drifted in a cluster, and what could not be read. If the chain is not known, each pod that the webhook selects counts as one
-/// that a plugin matches.
-pub(crate) async fn scan(
-    client: &Client,
-    scope: &Scope,
-    expected: Option<Expected>,
-) -> Result<(Findings, Vec<Skipped>), CommandError> {
-    read::read(client, scope, expected).await
-}
+#[cfg(test)]
+mod tests;

@@ -9,8 +9,8 @@ use podloom_mutators::{CHAIN, Chain, MUTATIONS, Match, MutationEntry};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::webhook::Namespaces;
-use super::webhook::{Selected, Webhook};
+use super::Unclear;
+use super::webhook::{Namespaces, Webhook};
 use crate::managed_fields::{Entry, ManagedFields};
 use crate::stamp::Stamp;
 
@@ -65,30 +65,6 @@ pub(super) enum Unstamped {
     Unclear(Unclear),
 }
 
-/// Why it is not known which pods missed the chain.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Unjudged {
-    /// The cluster has no webhook configuration of this name.
-    NoConfiguration,
-    /// Nobody gave the right to read the webhook configuration.
-    UnreadConfiguration,
-}
-
-/// What is not known of a pod.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) enum Unclear {
-    /// Whether the webhook selects it: the configuration may not be read.
-    Configuration,
-    /// Whether the webhook selects it: the labels of its namespace may not be read.
-    Namespace,
-    /// Whether the webhook selects it: it has `matchConditions`.
-    Conditions,
-    /// Whether the stamp is on its Deployment, which may not be read.
-    Deployment,
-    /// Anything: it is too large to be read.
-    Size,
-}
-
 impl Expected {
     pub(crate) fn of(chain: &Chain) -> Self {
         let plugins = chain.plugins().iter();
@@ -106,28 +82,23 @@ impl Passed {
     pub(super) fn of(object: &Value, pod: &'static str) -> Option<Self> {
         let stamp = Stamp::of(object)?;
         let digest = stamp.digest?;
-        let stamped = Stamped {
-            object,
-            entries: stamp.entries.as_deref().unwrap_or_default(),
-            pod,
-        };
-        let changes = stamped.changes();
-        let lists_all = stamp.entries.is_some_and(|it| it.iter().all(is_whole));
+        let entries = stamp.entries.as_deref();
+        let (changes, is_whole) = changes(object, entries.unwrap_or_default(), pod);
         Some(Self {
             digest,
-            changes: changes.first,
-            is_whole: lists_all && changes.is_whole,
+            changes,
+            is_whole: is_whole && entries.is_some_and(|it| it.iter().all(lists_all)),
         })
     }
 }
 
 impl Judge {
     /// Why it is not known which pods missed the chain; none if it is known.
-    pub(super) fn unjudged(&self) -> Option<Unjudged> {
+    pub(super) fn unjudged(&self) -> Option<&'static str> {
         match self.webhook {
             Webhook::Installed(_) => None,
-            Webhook::Absent => Some(Unjudged::NoConfiguration),
-            Webhook::Unread => Some(Unjudged::UnreadConfiguration),
+            Webhook::Absent => Some("the cluster has no"),
+            Webhook::Unread => Some("you may not get"),
         }
     }
 
@@ -150,11 +121,10 @@ impl Judge {
         let labels = pod.labels();
         match installed.selects(pod.namespace(), &self.namespaces, &labels) {
             // Older first: that is known, whatever else is not.
-            Selected::No => Unstamped::NotSelected,
+            Ok(false) => Unstamped::NotSelected,
             _ if !is_older(installed.created, pod.created()) => Unstamped::Older,
-            Selected::UnknownNamespace => Unstamped::Unclear(Unclear::Namespace),
-            Selected::Conditional => Unstamped::Unclear(Unclear::Conditions),
-            Selected::Yes => self.matched(pod),
+            Err(unclear) => Unstamped::Unclear(unclear),
+            Ok(true) => self.matched(pod),
         }
     }
 
@@ -196,7 +166,7 @@ impl Judge {
 }
 
 /// Whether an entry of a stamp lists all paths. Stamps of older versions of Podloom have none.
-fn is_whole(entry: &MutationEntry) -> bool {
+fn lists_all(entry: &MutationEntry) -> bool {
     !entry.cut && (entry.writes == 0 || !entry.paths.is_empty())
 }
 
@@ -223,63 +193,42 @@ pub(crate) struct Change {
     pub(crate) manager: String,
 }
 
-/// An object with a stamp.
-pub(super) struct Stamped<'o> {
-    pub(super) object: &'o Value,
-    /// What the stamp lists.
-    pub(super) entries: &'o [MutationEntry],
-    /// Where the pod is in the object, as a path.
-    pub(super) pod: &'static str,
-}
-
-/// What was changed.
-pub(super) struct Changes {
-    /// The first ones, one more than are listed.
-    pub(super) first: BTreeSet<Change>,
-    /// Whether all paths were looked at, up to the last one of those.
-    pub(super) is_whole: bool,
-}
-
-impl Stamped<'_> {
-    /// What was changed. A value that somebody removed has no owner, so it is not found.
-    pub(super) fn changes(&self) -> Changes {
-        let fields = ManagedFields::of(self.object, WORK);
-        let mut first = BTreeSet::new();
-        for (path, plugin) in self.written() {
-            let owners = match plugin {
-                Some(_) => fields.owners_within(&format!("{}{path}", self.pod)),
-                None => fields.owners_within(&path),
-            };
-            let foreign = owners.into_iter().filter(|owner| is_foreign(owner));
-            first.extend(foreign.map(|owner| Change {
-                path: kept(&path),
-                plugin: plugin.map(kept),
-                manager: kept(&owner.manager),
-            }));
-            // Paths are sorted, and changes are by path.
-            if first.len() > LISTED {
-                break;
-            }
-        }
-        keep_first(&mut first);
-        Changes {
-            first,
-            is_whole: !fields.is_cut(),
+/// What was changed in an object with a stamp, which has the pod at this path: the first changes, one more than are listed, and whether
+/// all paths were looked at, up to the last one of those. A value that somebody removed has no owner, so it is not found.
+fn changes(object: &Value, entries: &[MutationEntry], pod: &str) -> (BTreeSet<Change>, bool) {
+    let fields = ManagedFields::of(object, WORK);
+    let mut first = BTreeSet::new();
+    for (path, plugin) in written(entries) {
+        let owners = match plugin {
+            Some(_) => fields.owners_within(&format!("{pod}{path}")),
+            None => fields.owners_within(&path),
+        };
+        let foreign = owners.into_iter().filter(|owner| is_foreign(owner));
+        first.extend(foreign.map(|owner| Change {
+            path: kept(&path),
+            plugin: plugin.map(kept),
+            manager: kept(&owner.manager),
+        }));
+        // Paths are sorted, and changes are by path.
+        if first.len() > LISTED {
+            break;
         }
     }
+    keep_first(&mut first);
+    (first, !fields.is_cut())
+}
 
-    /// Each path that the chain wrote, and the plugin that did; none for the stamp itself.
-    fn written(&self) -> BTreeSet<(String, Option<&str>)> {
-        let stamp = [CHAIN, MUTATIONS].map(|annotation| {
-            let path = format!("/metadata/annotations/{}", annotation.replace('/', "~1"));
-            (path, None)
-        });
-        let by_plugins = self.entries.iter().flat_map(|entry| {
-            let paths = entry.paths.iter().cloned();
-            paths.map(|path| (path, Some(entry.name.as_str())))
-        });
-        stamp.into_iter().chain(by_plugins).collect()
-    }
+/// Each path that the chain wrote, and the plugin that did; none for the stamp itself.
+fn written(entries: &[MutationEntry]) -> BTreeSet<(String, Option<&str>)> {
+    let stamp = [CHAIN, MUTATIONS].map(|annotation| {
+        let path = format!("/metadata/annotations/{}", annotation.replace('/', "~1"));
+        (path, None)
+    });
+    let by_plugins = entries.iter().flat_map(|entry| {
+        let paths = entry.paths.iter().cloned();
+        paths.map(|path| (path, Some(entry.name.as_str())))
+    });
+    stamp.into_iter().chain(by_plugins).collect()
 }
 
 /// Keeps one change more than are listed.
@@ -303,7 +252,7 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 const TEXT: usize = 256;
 
 /// What owns pods, and is rolled to replace them.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Owner {
     pub(super) api_version: String,
     pub(super) kind: String,
@@ -386,7 +335,7 @@ pub(super) fn controller(object: &Value) -> Option<Owner> {
 }
 
 /// A text that is kept, with its end cut off if it is long. Then it is no name any more.
-pub(super) fn kept(text: &str) -> String {
+fn kept(text: &str) -> String {
     if text.len() <= TEXT {
         return text.to_owned();
     }

@@ -1,8 +1,5 @@
 //! Reads a cluster object by object, with the rights of the user, and says what drifted there.
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
@@ -14,12 +11,9 @@ use serde_json::Value;
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
-use super::judge::{Expected, Judge, Passed};
-use super::judge::{Pod, controller, text};
-use super::tally::Findings;
-use super::tally::{Detail, Id, Tally};
-use super::webhook::Namespaces;
-use super::webhook::{Installed, Webhook};
+use super::judge::{Expected, Judge, Passed, Pod, controller, text};
+use super::tally::{Findings, Id, Tally};
+use super::webhook::{Installed, Namespaces, Webhook};
 use super::{Reader, Scope};
 use crate::error::CommandError;
 use crate::feed::Skipped;
@@ -46,8 +40,9 @@ struct Reading<'s> {
     pace: Pace,
 }
 
-/// What drifted, and what could not be read.
-pub(super) async fn read(
+/// What drifted in a cluster, and what could not be read. If the chain is not known, each pod that the webhook selects counts as one
+/// that a plugin matches.
+pub(crate) async fn scan(
     client: &Client,
     scope: &Scope,
     expected: Option<Expected>,
@@ -61,11 +56,7 @@ pub(super) async fn read(
             worked: Duration::ZERO,
         },
     };
-    let detail = match scope.reader {
-        Reader::Person => Detail::Rows,
-        Reader::Operator => Detail::Counts,
-    };
-    let mut tally = Tally::new(expected.as_ref().map(|it| it.digest.clone()), detail);
+    let mut tally = Tally::new(expected.as_ref().map(|it| it.digest.clone()), scope.reader);
     let judge = Judge {
         webhook: reading.webhook().await?,
         namespaces: reading.namespaces().await?,
@@ -276,3 +267,6 @@ impl Pace {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,16 +1,14 @@
 //! What `podloom drift` prints.
 
 use std::collections::BTreeSet;
-use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use super::Scope;
-use super::judge::Unclear;
 use super::tally::{Findings, MORE_OWNERS, Row};
+use super::{Scope, Unclear};
 use crate::cli::ReportFormat;
 use crate::error::{CommandError, shown};
-use crate::explain::count;
+use crate::explain::{and_more, count, table};
 use crate::feed::Skipped;
 use crate::output;
 use crate::output::{QUIET, REMOVED, TITLE, WARNING, paint};
@@ -31,11 +29,6 @@ pub(super) fn print(report: &Report<'_>, format: ReportFormat) -> Result<(), Com
         ReportFormat::Json => output::json_text(&json_of(report))?,
     };
     output::print(&text)
-}
-
-/// `412 pods`
-fn pods(number: u64) -> String {
-    count(usize::try_from(number).unwrap_or(usize::MAX), "pod")
 }
 
 /// Why it is not known whether pods missed the chain.
@@ -92,26 +85,6 @@ fn row(row: &Row) -> Value {
     fields
 }
 
-// Columns for people.
-
-/// Rows whose columns are aligned. The last one is not padded.
-fn table<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> Vec<String> {
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        let widths = cells.map(|cell| cell.chars().count());
-        widths.max().unwrap_or_default()
-    };
-    let widths: Vec<usize> = (0..COLUMNS).map(width).collect();
-    let line = |row: &[String; COLUMNS]| {
-        let mut line = String::new();
-        for (cell, width) in row.iter().zip(&widths) {
-            let _infallible = write!(line, "{cell:width$}  ");
-        }
-        line.trim_end().to_owned()
-    };
-    rows.iter().map(line).collect()
-}
-
 // The report for people.
 
 pub(super) fn text_of(report: &Report<'_>) -> String {
@@ -140,10 +113,10 @@ pub(super) fn text_of(report: &Report<'_>) -> String {
 
 /// `missed the chain: 4 pods in 2 namespaces`
 fn title(heading: &str, rows: &[Row]) -> String {
-    let number = rows.iter().map(|row| row.pods).sum();
+    let number: u64 = rows.iter().map(|row| row.pods).sum();
     let namespaces: BTreeSet<&str> = rows.iter().map(|row| row.namespace.as_str()).collect();
     let namespaces = count(namespaces.len(), "namespace");
-    format!("{heading}: {} in {namespaces}", pods(number))
+    format!("{heading}: {} in {namespaces}", count(number, "pod"))
 }
 
 /// A row of the table for each owner, and below it what is to be said about it.
@@ -173,10 +146,7 @@ fn details(row: &Row) -> Vec<String> {
     let mut details = Vec::new();
     let is_itself = row.kind == "Pod";
     if !is_itself {
-        let more = match row.unnamed() {
-            0 => String::new(),
-            more => format!(", and {more} more"),
-        };
+        let more = and_more(row.pods, row.names.len());
         details.push(format!("{}{more}", row.names.join(", ")));
     }
     if !row.plugins.is_empty() {
@@ -221,7 +191,7 @@ fn chains(findings: &Findings) -> Vec<String> {
     if findings.other_chains > 0 {
         lines.push(format!(
             "  and {} of more chains",
-            pods(findings.other_chains)
+            count(findings.other_chains, "pod")
         ));
     }
     lines
@@ -231,7 +201,7 @@ fn chains(findings: &Findings) -> Vec<String> {
 fn conclusion(report: &Report<'_>) -> String {
     let findings = report.findings;
     let namespaces = count(findings.namespaces.len(), "namespace");
-    let all = format!("{} in {namespaces}", pods(findings.pods));
+    let all = format!("{} in {namespaces}", count(findings.pods, "pod"));
     if findings.pods == 0 {
         return match &report.scope.namespace {
             Some(namespace) => format!("no pods in namespace {namespace}"),
@@ -258,7 +228,7 @@ fn remarks(report: &Report<'_>) -> Vec<String> {
             Unclear::Size => "",
             _ => " without a stamp",
         };
-        let number = pods(*number);
+        let number = count(*number, "pod");
         remarks.push(format!("{label} {number}{which}: {}", why(*unclear)));
     }
     for (number, what) in [
@@ -281,7 +251,7 @@ fn remarks(report: &Report<'_>) -> Vec<String> {
         ),
     ] {
         if number > 0 {
-            remarks.push(format!("{} {what}", pods(number)));
+            remarks.push(format!("{} {what}", count(number, "pod")));
         }
     }
     if !report.knows_chain && !findings.missed.is_empty() {
@@ -325,7 +295,10 @@ fn mend(row: &Row) -> String {
             format!("kubectl rollout restart {kind}/{name} -n {namespace}")
         }
         "ReplicaSet" | "ReplicationController" => {
-            let more = if row.unnamed() > 0 { ", and so on" } else { "" };
+            let more = match and_more(row.pods, row.names.len()).is_empty() {
+                true => "",
+                false => ", and so on",
+            };
             let names = row.names.join(" ");
             format!("kubectl delete pod {names} -n {namespace}{more}")
         }

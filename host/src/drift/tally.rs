@@ -6,9 +6,8 @@ use std::mem;
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
-use super::judge::{
-    Change, LISTED, Owner, Passed, Pod, Unclear, Unjudged, Unstamped, Verdict, keep_first,
-};
+use super::judge::{Change, LISTED, Owner, Passed, Pod, Unstamped, Verdict, keep_first};
+use super::{Reader, Unclear};
 
 /// How many pods of an owner are named.
 const NAMES: usize = 3;
@@ -21,15 +20,6 @@ const OWNERS: usize = 10_000;
 /// How many changes are kept in all.
 const CHANGES: usize = 20_000;
 
-/// How much is kept of what is found.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Detail {
-    /// Rows with names and changes.
-    Rows,
-    /// The counts of namespaces.
-    Counts,
-}
-
 /// A namespace, and a UID in it. What another namespace has does not own its pods, whatever their ownerReferences say.
 pub(super) type Id = (String, String);
 
@@ -37,7 +27,8 @@ pub(super) type Id = (String, String);
 pub(super) struct Tally {
     /// The digest of the chain that pods should have passed.
     expected: Option<String>,
-    detail: Detail,
+    /// Names and changes are kept for a person.
+    reader: Reader,
     /// By the UIDs of what controls the pods directly; empty for the owners that are too many.
     owners: HashMap<Id, Owned>,
     /// How many of them each namespace has.
@@ -78,19 +69,19 @@ struct Named {
 type Rows = BTreeMap<(String, String, String), Row>;
 
 impl Named {
-    fn add(&mut self, name: &str, detail: Detail) {
+    fn add(&mut self, name: &str, reader: Reader) {
         self.pods += 1;
-        if self.names.len() < NAMES && detail == Detail::Rows {
+        if self.names.len() < NAMES && reader == Reader::Person {
             self.names.push(name.to_owned());
         }
     }
 }
 
 impl Tally {
-    pub(super) fn new(expected: Option<String>, detail: Detail) -> Self {
+    pub(super) fn new(expected: Option<String>, reader: Reader) -> Self {
         Self {
             expected,
-            detail,
+            reader,
             owners: HashMap::new(),
             kept: HashMap::new(),
             room: CHANGES,
@@ -126,13 +117,13 @@ impl Tally {
     }
 
     fn changed(&mut self, pod: &Pod<'_>, changes: BTreeSet<Change>) {
-        if self.detail == Detail::Counts {
+        if self.reader == Reader::Operator {
             self.counts(pod.namespace()).changed += 1;
             return;
         }
         let room = self.room;
         let owned = self.owned(pod);
-        owned.changed.add(pod.name(), Detail::Rows);
+        owned.changed.add(pod.name(), Reader::Person);
         let before = owned.changes.len();
         match room {
             0 => owned.has_more_changes = true,
@@ -144,7 +135,7 @@ impl Tally {
     }
 
     fn unstamped(&mut self, pod: &Pod<'_>, why: Unstamped) {
-        let detail = self.detail;
+        let reader = self.reader;
         let owned = self.owned(pod);
         owned.newest = owned.newest.max(pod.created());
         let why = match why {
@@ -159,7 +150,7 @@ impl Tally {
         };
         owned.is_of_tunnel |= !owned.is_more() && pod.is_of_tunnel();
         let unstamped = owned.unstamped.entry(why).or_default();
-        unstamped.add(pod.name(), detail);
+        unstamped.add(pod.name(), reader);
     }
 
     /// The owners of this kind.
@@ -224,7 +215,10 @@ impl Tally {
                 *kept += 1;
             } else {
                 id.1.clear();
-                owner = more();
+                owner = Owner {
+                    kind: MORE_OWNERS.to_owned(),
+                    ..Owner::default()
+                };
             }
         }
         self.owners.entry(id).or_insert_with(|| Owned {
@@ -319,16 +313,6 @@ impl Tally {
     }
 }
 
-/// Stands for owners that are not kept.
-fn more() -> Owner {
-    Owner {
-        api_version: String::new(),
-        kind: MORE_OWNERS.to_owned(),
-        name: String::new(),
-        uid: String::new(),
-    }
-}
-
 impl Owned {
     fn id(&self) -> Id {
         (self.namespace.clone(), self.owner.uid.clone())
@@ -370,7 +354,7 @@ pub(crate) struct Findings {
     /// How many pods were looked at.
     pub(crate) pods: u64,
     /// Why it is not known which of them missed the chain; none if it is known.
-    pub(crate) unjudged: Option<Unjudged>,
+    pub(crate) unjudged: Option<&'static str>,
     pub(crate) namespaces: BTreeMap<String, Counts>,
     /// By namespace and owner.
     pub(crate) missed: Vec<Row>,
@@ -449,13 +433,5 @@ fn text<S: Serializer>(time: &Option<Timestamp>, to: S) -> Result<S::Ok, S::Erro
 impl Findings {
     pub(crate) fn has_drifted(&self) -> bool {
         !self.missed.is_empty() || !self.changed.is_empty()
-    }
-}
-
-impl Row {
-    /// How many pods are not named.
-    pub(crate) fn unnamed(&self) -> u64 {
-        let named = u64::try_from(self.names.len()).unwrap_or(u64::MAX);
-        self.pods.saturating_sub(named)
     }
 }

@@ -7,14 +7,10 @@ use podloom_mutators::Match;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::judge::Change;
-use super::judge::{Expected, Judge, Passed, Unstamped, Verdict};
-use super::judge::{Pod, controller};
+use super::judge::{Change, Expected, Judge, Passed, Pod, Unstamped, Verdict, controller};
 use super::report::{Report, json_of, text_of};
-use super::tally::{Detail, Id, Tally};
-use super::tally::{Findings, MORE_OWNERS};
-use super::webhook::Namespaces;
-use super::webhook::{Installed, Webhook};
+use super::tally::{Findings, Id, MORE_OWNERS, Tally};
+use super::webhook::{Installed, Namespaces, Webhook};
 use super::{Reader, Scope, Skipped};
 
 /// A cluster, and what is known about it.
@@ -64,7 +60,7 @@ impl Case {
     fn findings(&self) -> Findings {
         let judge = self.judge();
         let digest = judge.expected.as_ref().map(|it| it.digest.clone());
-        let mut tally = Tally::new(digest, Detail::Rows);
+        let mut tally = Tally::new(digest, Reader::Person);
         for pod in &self.pods {
             let pod = completed(pod);
             let pod = Pod(&pod);
@@ -154,8 +150,8 @@ fn each_cluster_is_reported() {
 }
 
 /// The findings about pods of this namespace without a stamp, each with an owner of its own.
-fn of_owners(number: usize, detail: Detail) -> Findings {
-    let mut tally = Tally::new(None, detail);
+fn of_owners(number: usize, reader: Reader) -> Findings {
+    let mut tally = Tally::new(None, reader);
     for index in 0..number {
         let name = "x".repeat(10_000);
         let owner = json!({ "apiVersion": "v1", "kind": name, "name": name, "uid": format!("{index}{name}"), "controller": true });
@@ -181,7 +177,7 @@ fn of_owners(number: usize, detail: Detail) -> Findings {
 
 #[test]
 fn what_is_kept_of_forged_owners_is_limited() {
-    let findings = of_owners(1_500, Detail::Rows);
+    let findings = of_owners(1_500, Reader::Person);
     let counts = findings.namespaces["shop"];
     assert_eq!((counts.missed, counts.changed), (1_500, 1_500));
     // Names that were cut off may be equal; their pods are in one row then.
@@ -198,7 +194,7 @@ fn what_is_kept_of_forged_owners_is_limited() {
     let changes: usize = findings.changed.iter().map(|row| row.changes.len()).sum();
     assert!(changes <= 20_000, "{changes}");
 
-    let counts = of_owners(10, Detail::Counts);
+    let counts = of_owners(10, Reader::Operator);
     assert_eq!(counts.namespaces["shop"].changed, 10);
     assert!(counts.changed.is_empty());
     assert!(counts.missed.iter().all(|row| row.names.is_empty()));

@@ -9,6 +9,8 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
+use super::Unclear;
+
 /// The webhook configuration, as far as it may be read.
 pub(super) enum Webhook {
     Installed(Installed),
@@ -22,25 +24,7 @@ pub(super) enum Webhook {
 pub(super) struct Installed {
     pub(super) created: Option<Timestamp>,
     /// Those that are called for new pods.
-    hooks: Vec<Hook>,
-}
-
-struct Hook {
-    namespaces: LabelSelector,
-    objects: LabelSelector,
-    /// These are CEL over the request too, and nobody knows afterwards who sent it.
-    has_conditions: bool,
-}
-
-/// Whether a pod with these labels would be sent to the webhook now.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Selected {
-    Yes,
-    No,
-    /// That depends on labels of a namespace that may not be read.
-    UnknownNamespace,
-    /// That depends on `matchConditions`.
-    Conditional,
+    hooks: Vec<MutatingWebhook>,
 }
 
 impl Installed {
@@ -50,58 +34,39 @@ impl Installed {
         let hooks = hooks.filter(|hook| hook.rules.iter().flatten().any(selects_new_pods));
         Self {
             created: created.map(|time| time.0),
-            hooks: hooks.map(Hook::of).collect(),
+            hooks: hooks.cloned().collect(),
         }
     }
 
+    /// Whether a pod with these labels would be sent to the webhook now.
     pub(super) fn selects(
         &self,
         namespace: &str,
         namespaces: &Namespaces,
         labels: &BTreeMap<String, String>,
-    ) -> Selected {
-        let mut best = Selected::No;
-        for hook in &self.hooks {
-            match hook.selects(namespace, namespaces, labels) {
-                Selected::Yes => return Selected::Yes,
-                Selected::No => {}
-                unclear => best = unclear,
-            }
-        }
-        best
-    }
-}
-
-impl Hook {
-    fn of(hook: &MutatingWebhook) -> Self {
-        Self {
-            namespaces: hook.namespace_selector.clone().unwrap_or_default(),
-            objects: hook.object_selector.clone().unwrap_or_default(),
-            has_conditions: hook.match_conditions.iter().flatten().next().is_some(),
-        }
-    }
-
-    fn selects(
-        &self,
-        namespace: &str,
-        namespaces: &Namespaces,
-        labels: &BTreeMap<String, String>,
-    ) -> Selected {
+    ) -> Result<bool, Unclear> {
         let of_namespace = |key: &str| namespaces.label(namespace, key);
         let of_pod = |key: &str| match labels.get(key) {
             Some(value) => Label::Is(value),
             None => Label::Absent,
         };
-        let selected = [
-            selects(&self.namespaces, &of_namespace),
-            selects(&self.objects, &of_pod),
-        ];
-        match all(selected.into_iter()) {
-            Some(false) => Selected::No,
-            None => Selected::UnknownNamespace,
-            Some(true) if self.has_conditions => Selected::Conditional,
-            Some(true) => Selected::Yes,
+        let mut best = Ok(false);
+        for hook in &self.hooks {
+            let selected = [
+                selects(hook.namespace_selector.as_ref(), &of_namespace),
+                selects(hook.object_selector.as_ref(), &of_pod),
+            ];
+            match all(selected.into_iter()) {
+                Some(false) => {}
+                None => best = Err(Unclear::Namespace),
+                // These are CEL over the request too, and nobody knows afterwards who sent it.
+                Some(true) if hook.match_conditions.iter().flatten().next().is_some() => {
+                    best = Err(Unclear::Conditions);
+                }
+                Some(true) => return Ok(true),
+            }
         }
+        best
     }
 }
 
@@ -130,19 +95,21 @@ pub(super) enum Label<'a> {
 }
 
 /// Whether a selector selects these labels; none if that depends on a label that is not known.
-pub(super) fn selects<'a>(
-    selector: &LabelSelector,
+fn selects<'a>(
+    selector: Option<&LabelSelector>,
     label: &dyn Fn(&str) -> Label<'a>,
 ) -> Option<bool> {
-    let exact = selector.match_labels.iter().flatten();
+    let exact = selector.and_then(|it| it.match_labels.as_ref());
+    let exact = exact.into_iter().flatten();
     let exact = exact.map(|(key, value)| is_one_of(label(key), from_ref(value)));
-    let expressions = selector.match_expressions.iter().flatten();
+    let expressions = selector.and_then(|it| it.match_expressions.as_ref());
+    let expressions = expressions.into_iter().flatten();
     let expressions = expressions.map(|it| holds(it, label(&it.key)));
     all(exact.chain(expressions))
 }
 
 /// Whether all are true; none if that is not known.
-pub(super) fn all(parts: impl Iterator<Item = Option<bool>>) -> Option<bool> {
+fn all(parts: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     let mut is_known = true;
     for part in parts {
         match part {
