@@ -11,10 +11,10 @@ mod webhook;
 pub(crate) use self::judge::Expected;
 pub(crate) use self::read::scan;
 use self::report::Report;
-pub(crate) use self::tally::{Counts, Findings};
+pub(crate) use self::tally::Counts;
 use crate::cli::DriftArguments;
 use crate::error::CommandError;
-use crate::feed::{Skipped, block_on};
+use crate::feed::block_on;
 use crate::lists::{self, Connection};
 use crate::load;
 

@@ -33,6 +33,16 @@ pub(crate) struct Found {
     pub(crate) warnings: Vec<Diagnostic>,
 }
 
+impl Found {
+    /// The objects, if everything could be read.
+    fn checked(self) -> Result<Vec<Document>, Vec<Diagnostic>> {
+        match self.errors.is_empty() {
+            true => Ok(self.documents),
+            false => Err(self.errors),
+        }
+    }
+}
+
 /// The errors and warnings about the objects.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
@@ -54,15 +64,12 @@ pub(crate) fn find(
     kustomizations: &[String],
     depth: Depth,
 ) -> Result<Found, CommandError> {
-    let mut found = Found::default();
-    let warnings_and_errors = find_each(files, kustomizations, depth, |documents| {
-        found.documents.extend(documents);
+    let mut documents = Vec::new();
+    let found = find_each(files, kustomizations, depth, |more| {
+        documents.extend(more);
         Ok(())
     })?;
-    Ok(Found {
-        documents: found.documents,
-        ..warnings_and_errors
-    })
+    Ok(Found { documents, ..found })
 }
 
 /// Like [`find`], but gives the objects of one file after the other, so that not all of them are held in memory. The result has none.
@@ -92,9 +99,9 @@ pub(crate) fn find_each(
     }
     for directory in kustomizations {
         match source::build(directory) {
-            Ok(built) => {
-                found.warnings.extend(built.warning);
-                read(&built.source, &mut found.errors)?;
+            Ok((source, warning)) => {
+                found.warnings.extend(warning);
+                read(&source, &mut found.errors)?;
             }
             Err(CommandError::Invalid(mut errors)) => found.errors.append(&mut errors),
             Err(other) => return Err(other),
@@ -116,11 +123,7 @@ pub(crate) fn find_each(
 /// Everything that cannot be read as an object, in all files at once.
 pub(crate) fn read(files: &[String], depth: Depth) -> Result<Vec<Document>, CommandError> {
     let found = find(files, &[], depth)?;
-    if found.errors.is_empty() {
-        Ok(found.documents)
-    } else {
-        Err(CommandError::Invalid(found.errors))
-    }
+    found.checked().map_err(CommandError::Invalid)
 }
 
 /// Reads the documents of one file as plain values, whether they are Kubernetes objects or not.
@@ -139,18 +142,13 @@ pub(crate) fn read_values(file: &str, depth: Depth) -> Result<Vec<Value>, Comman
 ///
 /// Everything that is not valid YAML.
 pub(crate) fn read_any(file: &str, depth: Depth) -> Result<Vec<Document>, CommandError> {
-    let mut documents = Vec::new();
-    let mut errors = Vec::new();
-    for place in source::find_all(&[file.to_owned()], depth, &mut errors)? {
+    let mut found = Found::default();
+    for place in source::find_all(&[file.to_owned()], depth, &mut found.errors)? {
         let read = source::open(&place).map_err(|error| vec![error]);
         match read.and_then(|source| parse::documents(&source)) {
-            Ok(found) => documents.extend(found),
-            Err(mut found) => errors.append(&mut found),
+            Ok(documents) => found.documents.extend(documents),
+            Err(errors) => found.errors.extend(errors),
         }
     }
-    if errors.is_empty() {
-        Ok(documents)
-    } else {
-        Err(CommandError::Invalid(errors))
-    }
+    found.checked().map_err(CommandError::Invalid)
 }

@@ -11,7 +11,8 @@ use super::judge::{Change, Expected, Judge, Passed, Pod, Unstamped, Verdict, con
 use super::report::{Report, json_of, text_of};
 use super::tally::{Findings, Id, MORE_OWNERS, Tally};
 use super::webhook::{Installed, Namespaces, Webhook};
-use super::{Reader, Scope, Skipped};
+use super::{Reader, Scope};
+use crate::feed::Skipped;
 
 /// A cluster, and what is known about it.
 #[derive(Deserialize)]

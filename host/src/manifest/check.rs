@@ -15,7 +15,7 @@ use super::Findings;
 use super::document::{self, Document, Step};
 use super::kinds::{self, CLEANER, DocumentKind, INFRASTRUCTURE};
 use super::untouched::{self, Unknown};
-use crate::error::{CommandError, Diagnostic, quoted, value};
+use crate::error::{CommandError, quoted, value};
 
 /// Checks every object: our own kinds against their CRDs, pods and templates against the Pod's types.
 pub(crate) fn check(documents: &[Document], unknown: Unknown) -> Result<Findings, CommandError> {
@@ -180,7 +180,7 @@ impl Schema {
 
     fn explain(&self, document: &Document, error: &ValidationError<'_>, findings: &mut Findings) {
         // Steps need the document: a version such as "143" is a key, though it looks like an index.
-        let mut path = document.steps(error.instance_path().as_str());
+        let mut path = document::steps(&document.value, error.instance_path().as_str());
         match error.kind() {
             ValidationErrorKind::AdditionalProperties { unexpected } => {
                 let known = self.siblings(error.schema_path().as_str());
@@ -540,7 +540,7 @@ fn report(document: &Document, at: &[Step], pod: &Value, findings: &mut Findings
         })
         .collect();
     for violation in podloom_pod_path::examine(pod) {
-        let path = document.steps(&format!("{above}{}", violation.path));
+        let path = document::steps(&document.value, &format!("{above}{}", violation.path));
         match violation.kind {
             ViolationKind::Type { expected, found } => {
                 let message = wrong_type(document, &path, &found, &expected);

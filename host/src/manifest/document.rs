@@ -152,28 +152,6 @@ impl Document {
         }
         spans
     }
-
-    /// The steps of an RFC 6901 pointer into this object. A number is an index only in a list.
-    pub(crate) fn steps(&self, pointer: &str) -> Vec<Step> {
-        let mut value = Some(&self.value);
-        let mut steps = Vec::new();
-        for segment in pointer.split('/').skip(1) {
-            let list = value.and_then(Value::as_array);
-            let (step, next) = match segment.parse() {
-                Ok(index) if list.is_some() => {
-                    (Step::Index(index), list.and_then(|list| list.get(index)))
-                }
-                _ => {
-                    let key = segment.replace("~1", "/").replace("~0", "~");
-                    let next = value.and_then(|value| value.get(&key));
-                    (Step::Key(key), next)
-                }
-            };
-            steps.push(step);
-            value = next;
-        }
-        steps
-    }
 }
 
 // Names of fields, as in Kubernetes' own messages: `spec.browsers.chrome["120.0"].env[0].name`.
@@ -207,7 +185,7 @@ pub(crate) fn get_mut<'a>(value: &'a mut Value, path: &[Step]) -> Option<&'a mut
     })
 }
 
-/// The path that a JSON Pointer means in a value.
+/// The path that a JSON Pointer (RFC 6901) means in a value. A number is an index only in a list.
 pub(crate) fn steps(value: &Value, pointer: &str) -> Vec<Step> {
     let mut path = Vec::new();
     for segment in pointer.split('/').skip(1) {

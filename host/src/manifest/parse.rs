@@ -12,87 +12,43 @@ use serde::de::IgnoredAny;
 use serde_json::{Map, Number, Value};
 use serde_saphyr::Location;
 
-use super::document;
 use super::document::{Children, Document, Span, SpanTree, Step};
 use super::slices::{Finder, Written};
 use super::source::Source;
 use super::syntax::{self, Node, Numbering, Raw};
+use super::{Found, field_name};
 use crate::error::{Diagnostic, Position, quoted};
 
-/// The objects of a file, and what could not be read.
-#[derive(Debug, Default)]
-pub(super) struct Parsed {
-    pub(super) documents: Vec<Document>,
-    pub(super) errors: Vec<Diagnostic>,
-}
-
-#[cfg(test)]
-impl Parsed {
-    /// The objects, if everything could be read.
-    pub(super) fn checked(self) -> Result<Vec<Document>, Vec<Diagnostic>> {
-        if self.errors.is_empty() {
-            Ok(self.documents)
-        } else {
-            Err(self.errors)
-        }
+/// Reads the objects of a file, and what could not be read. Lists are split into their items, and empty documents are skipped.
+pub(super) fn parse(source: &Source) -> Found {
+    let mut found = Found::default();
+    for document in read(source, &mut found.errors) {
+        collect(document, &mut found);
     }
-}
-
-/// Reads the objects of a file. Lists are split into their items, and empty documents are skipped.
-pub(super) fn parse(source: &Source) -> Parsed {
-    let mut parsed = Parsed::default();
-    for read in read(source, &mut parsed.errors) {
-        collect(source, read, &mut parsed);
-    }
-    parsed
+    found
 }
 
 /// Reads the documents of a file, whether they are Kubernetes objects or not.
 pub(super) fn documents(source: &Source) -> Result<Vec<Document>, Vec<Diagnostic>> {
     let mut errors = Vec::new();
-    let documents = read(source, &mut errors).into_iter();
-    let documents = documents.map(|read| read.document(source)).collect();
-    if errors.is_empty() {
-        Ok(documents)
-    } else {
-        Err(errors)
-    }
-}
-
-/// A document, before it is known whether it is a Kubernetes object.
-struct RawDocument {
-    number: usize,
-    value: Value,
-    spans: SpanTree,
-    written: Option<Written>,
-}
-
-impl RawDocument {
-    fn document(self, source: &Source) -> Document {
-        Document {
-            api_version: text_field(&self.value, "apiVersion"),
-            kind: text_field(&self.value, "kind"),
-            value: self.value,
-            number: self.number,
-            source: source.clone(),
-            spans: self.spans,
-            written: self.written,
-            named: None,
-        }
+    let documents = read(source, &mut errors);
+    match errors.is_empty() {
+        true => Ok(documents),
+        false => Err(errors),
     }
 }
 
 /// The documents that can be read.
-fn read(source: &Source, errors: &mut Vec<Diagnostic>) -> Vec<RawDocument> {
+fn read(source: &Source, errors: &mut Vec<Diagnostic>) -> Vec<Document> {
     let mut documents = Vec::new();
     let mut numbering = Numbering::new(&source.text);
     let mut finder = Finder::new(&source.text);
     for node in syntax::nodes(source, errors) {
-        if matches!(node.raw, Raw::Null) {
+        if matches!(node.value, Raw::Null) {
             continue;
         }
-        let number = numbering.document(node.at.line());
-        let written = finder.find(node.at.line());
+        let line = node.defined.line();
+        let (number, written) = (numbering.document(line), finder.find(line));
         let before = errors.len();
         let mut reader = Reader {
             source,
@@ -102,23 +58,33 @@ fn read(source: &Source, errors: &mut Vec<Diagnostic>) -> Vec<RawDocument> {
         };
         let (value, spans) = reader.value(node, None);
         if errors.len() == before {
-            documents.push(RawDocument {
-                number,
-                value,
-                spans,
+            documents.push(Document {
                 written,
+                ..document(value, spans, number, source)
             });
         }
     }
     documents
 }
 
+/// A document, before it is known whether it is a Kubernetes object.
+fn document(value: Value, spans: SpanTree, number: usize, source: &Source) -> Document {
+    Document {
+        api_version: text_field(&value, "apiVersion"),
+        kind: text_field(&value, "kind"),
+        value,
+        number,
+        source: source.clone(),
+        spans,
+        written: None,
+        named: None,
+    }
+}
+
 /// Adds an object, or the items of a List.
-fn collect(source: &Source, read: RawDocument, parsed: &mut Parsed) {
-    let number = read.number;
-    let mut document = read.document(source);
+fn collect(mut document: Document, found: &mut Found) {
     if !document.value.is_object() {
-        parsed.errors.push(Diagnostic::at(
+        found.errors.push(Diagnostic::at(
             document.position(&[]),
             "not a Kubernetes object: write a map with apiVersion, kind and metadata",
         ));
@@ -132,14 +98,14 @@ fn collect(source: &Source, read: RawDocument, parsed: &mut Parsed) {
     .filter_map(|(field, text)| text.is_empty().then_some(field))
     .collect();
     if !missing.is_empty() {
-        parsed.errors.push(Diagnostic::at(
+        found.errors.push(Diagnostic::at(
             document.position(&[]),
             format!("missing {}", missing.join(" and ")),
         ));
         return;
     }
-    let Some(item_type) = ItemType::of(&document) else {
-        parsed.documents.push(document);
+    let Some(given) = fields_of_items(&document) else {
+        found.documents.push(document);
         return;
     };
     let items = document.value.get_mut("items").map(Value::take);
@@ -149,49 +115,32 @@ fn collect(source: &Source, read: RawDocument, parsed: &mut Parsed) {
     };
     if let (Some(Value::Array(items)), Some(Children::List(child_spans))) = (items, child_spans) {
         for (mut value, spans) in items.into_iter().zip(child_spans) {
-            item_type.complete(&mut value);
-            let item = RawDocument {
-                number,
-                value,
-                spans,
-                written: None,
-            };
-            collect(source, item, parsed);
+            if let Value::Object(item) = &mut value {
+                for (field, text) in &given {
+                    item.entry(*field).or_insert_with(|| text.clone().into());
+                }
+            }
+            let item = self::document(value, spans, document.number, &document.source);
+            collect(item, found);
         }
     }
 }
 
-/// The apiVersion and kind of list items that have none of their own, as in a PodList of the API server.
-struct ItemType {
-    fields: Vec<(&'static str, String)>,
-}
-
-impl ItemType {
-    /// None if the document is not a list. A list has the kind List, or a kind that ends in List and `items`.
-    fn of(document: &Document) -> Option<Self> {
-        let kind = document.kind.strip_suffix("List")?;
-        let items = document.value.get("items");
-        if kind.is_empty() {
-            // Any other List is an object like others.
-            let has_list = items.is_none_or(|items| items.is_array() || items.is_null());
-            return (has_list && document.api_version == "v1")
-                .then_some(Self { fields: Vec::new() });
-        }
-        items?.as_array()?;
-        Some(Self {
-            fields: vec![
-                ("apiVersion", document.api_version.clone()),
-                ("kind", kind.to_owned()),
-            ],
-        })
+/// The apiVersion and kind of list items that have none of their own, as in a PodList of the API server. None if the document is not a
+/// list. A list has the kind List, or a kind that ends in List and `items`.
+fn fields_of_items(document: &Document) -> Option<Vec<(&'static str, String)>> {
+    let kind = document.kind.strip_suffix("List")?;
+    let items = document.value.get("items");
+    if kind.is_empty() {
+        // Any other List is an object like others.
+        let has_list = items.is_none_or(|items| items.is_array() || items.is_null());
+        return (has_list && document.api_version == "v1").then(Vec::new);
     }
-
-    fn complete(&self, item: &mut Value) {
-        let Value::Object(item) = item else { return };
-        for (field, text) in &self.fields {
-            item.entry(*field).or_insert_with(|| text.clone().into());
-        }
-    }
+    items?.as_array()?;
+    Some(vec![
+        ("apiVersion", document.api_version.clone()),
+        ("kind", kind.to_owned()),
+    ])
 }
 
 fn text_field(value: &Value, field: &str) -> String {
@@ -213,11 +162,11 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn value(&mut self, node: Node, key: Option<Span>) -> (Value, SpanTree) {
         let mut spans = SpanTree {
-            value: span(&node.at),
+            value: span(&node.defined),
             key,
             children: Children::Scalar,
         };
-        let value = match self.resolved(node.raw, &spans.value) {
+        let value = match self.resolved(node.value, &spans.value) {
             Raw::Null => Value::Null,
             Raw::NotFinite => {
                 let written = self.written(&spans.value);
@@ -261,13 +210,7 @@ impl Reader<'_> {
         if !is_plain || self.has_tag(at) {
             return raw;
         }
-        match resolve(written) {
-            Scalar::Null => Raw::Null,
-            Scalar::Bool(value) => Raw::Bool(value),
-            Scalar::Number(value) => Raw::Number(value),
-            Scalar::NotFinite => Raw::NotFinite,
-            Scalar::Text => Raw::String(written.to_owned()),
-        }
+        resolve(written)
     }
 
     /// Whether a tag is before a scalar; an anchor may be between them.
@@ -294,7 +237,7 @@ impl Reader<'_> {
         let mut fields = Map::new();
         let mut child_spans = BTreeMap::new();
         for (key, node) in entries {
-            let at = span(&key.at);
+            let at = span(&key.defined);
             let Some(name) = self.key(key) else { continue };
             self.path.push(Step::Key(name.clone()));
             let (value, spans) = self.value(node, Some(at.clone()));
@@ -310,8 +253,8 @@ impl Reader<'_> {
     /// JSON has only strings as keys. An integer is converted, as `kubectl` does. Anything else is an error: `120.0` would become
     /// `120`, and `on` would become `true`.
     fn key(&mut self, key: Node) -> Option<String> {
-        let at = span(&key.at);
-        let raw = self.resolved(key.raw, &at);
+        let at = span(&key.defined);
+        let raw = self.resolved(key.value, &at);
         let written = self.written(&at);
         let kind = match raw {
             Raw::String(name) => return Some(name),
@@ -342,7 +285,7 @@ impl Reader<'_> {
             line: at.line,
             column: at.column,
         };
-        let field = document::name(&self.path);
+        let field = field_name(&self.path);
         self.errors.push(Diagnostic {
             field: (!field.is_empty()).then_some(field),
             ..Diagnostic::at(position, message)
@@ -351,7 +294,7 @@ impl Reader<'_> {
 }
 
 /// JSON has one type of number: `kubectl` sends `1.0` and `1e3` as integers.
-pub(super) fn integral(number: Number) -> Number {
+fn integral(number: Number) -> Number {
     // Beyond 2^53 a float no longer identifies one integer.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match number.as_f64() {
@@ -379,29 +322,18 @@ fn span(at: &Location) -> Span {
 // What a plain scalar is, by the rules of kubectl's YAML library: go-yaml v2, which knows YAML 1.1's booleans, numbers with
 // underscores, and YAML 1.2's octals. A number that is too large for a float stays a text, such as the commit `83e2010`.
 
-/// What a plain scalar is read as.
-#[derive(Debug, PartialEq)]
-pub(super) enum Scalar {
-    Null,
-    Bool(bool),
-    Number(Number),
-    /// Infinity, or no number: JSON has neither, and kubectl refuses them.
-    NotFinite,
-    Text,
-}
-
 /// Reads a plain scalar without a tag.
-pub(super) fn resolve(text: &str) -> Scalar {
+fn resolve(text: &str) -> Raw {
     match text {
-        "" | "~" | "null" | "Null" | "NULL" => return Scalar::Null,
+        "" | "~" | "null" | "Null" | "NULL" => return Raw::Null,
         "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" | "true" | "True" | "TRUE" => {
-            return Scalar::Bool(true);
+            return Raw::Bool(true);
         }
         "n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF" | "false" | "False" | "FALSE" => {
-            return Scalar::Bool(false);
+            return Raw::Bool(false);
         }
         ".nan" | ".NaN" | ".NAN" | ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF"
-        | "-.inf" | "-.Inf" | "-.INF" => return Scalar::NotFinite,
+        | "-.inf" | "-.Inf" | "-.INF" => return Raw::NotFinite,
         _ => {}
     }
     let number = match text.bytes().next() {
@@ -412,7 +344,7 @@ pub(super) fn resolve(text: &str) -> Scalar {
         }
         _ => None,
     };
-    number.map_or(Scalar::Text, Scalar::Number)
+    number.map_or_else(|| Raw::String(text.to_owned()), Raw::Number)
 }
 
 /// An integer of 64 bits, with a sign or without, in the base that its prefix says.

@@ -136,7 +136,7 @@ fn is_manifest(path: &Path) -> bool {
 }
 
 /// Reads a text up to the limit.
-pub(super) fn read_text(name: &str, reader: impl Read) -> Result<Source, Diagnostic> {
+fn read_text(name: &str, reader: impl Read) -> Result<Source, Diagnostic> {
     let mut bytes = Vec::new();
     let read = reader.take(MAX_BYTES + 1).read_to_end(&mut bytes);
     read.map_err(|error| unreadable(name, &error))?;
@@ -212,15 +212,8 @@ const PROGRAMS: [(&str, &[&str]); 2] = [("kubectl", &["kustomize"]), ("kustomize
 /// How much of a program's messages is shown.
 const MOST_SHOWN: u64 = 64 * 1024;
 
-/// A kustomization, built.
-pub(super) struct Built {
-    pub(super) source: Source,
-    /// What the program wrote to its standard error, though it succeeded.
-    pub(super) warning: Option<Diagnostic>,
-}
-
-/// Builds one kustomization.
-pub(super) fn build(directory: &str) -> Result<Built, CommandError> {
+/// Builds one kustomization. Returns what the program wrote to its standard error too, though it succeeded.
+pub(super) fn build(directory: &str) -> Result<(Source, Option<Diagnostic>), CommandError> {
     if !Path::new(directory).is_dir() {
         return Err(CommandError::invalid(format!(
             "{directory}: -k takes a directory with a kustomization.yaml"
@@ -251,7 +244,7 @@ pub(super) fn build(directory: &str) -> Result<Built, CommandError> {
     )))
 }
 
-fn output(name: &str, mut child: Child) -> Result<Built, CommandError> {
+fn output(name: &str, mut child: Child) -> Result<(Source, Option<Diagnostic>), CommandError> {
     // Both pipes are read at the same time, or the program could wait for one of them forever.
     let messages = child.stderr.take();
     let messages = thread::spawn(move || {
@@ -281,5 +274,5 @@ fn output(name: &str, mut child: Child) -> Result<Built, CommandError> {
     }
     let warning = Some(messages).filter(|messages| !messages.is_empty());
     let warning = warning.map(|messages| Diagnostic::new(format!("{name}:\n{messages}")));
-    Ok(Built { source, warning })
+    Ok((source, warning))
 }

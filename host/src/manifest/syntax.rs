@@ -9,7 +9,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
 use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::options::NonFiniteFloatPolicy;
-use serde_saphyr::{Location, Options, Spanned};
+use serde_saphyr::{Options, Spanned};
 
 use super::slices;
 use super::source::Source;
@@ -168,12 +168,8 @@ fn too_large(breach: &BudgetBreach) -> String {
 
 // A YAML tree with the position of every key and value.
 
-/// One value and its location.
-#[derive(Debug)]
-pub(super) struct Node {
-    pub(super) at: Location,
-    pub(super) raw: Raw,
-}
+/// One value and its location. For an alias, `defined` is the location of its anchor, since that is what the user has to change.
+pub(super) type Node = Spanned<Raw>;
 
 /// A value by YAML's rules. Kubernetes' rules for keys are applied later.
 #[derive(Debug)]
@@ -186,17 +182,6 @@ pub(super) enum Raw {
     String(String),
     List(Vec<Node>),
     Map(Vec<(Node, Node)>),
-}
-
-impl<'de> Deserialize<'de> for Node {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // For an alias this is the location of its anchor, since that is what the user has to change.
-        let spanned = Spanned::<Raw>::deserialize(deserializer)?;
-        Ok(Self {
-            at: spanned.defined,
-            raw: spanned.value,
-        })
-    }
 }
 
 impl<'de> Deserialize<'de> for Raw {

@@ -2,7 +2,7 @@ mod scalar;
 mod verbatim;
 
 use super::{Source, parse};
-use crate::manifest::document::Step;
+use crate::manifest::{Step, steps};
 
 fn source(text: &str) -> Source {
     Source {
@@ -25,14 +25,14 @@ fn fields_have_positions() {
         // A missing field has the position of the map that it would be in.
         ("/spec/containers/0/image", 6, 5),
     ] {
-        let position = document.position(&document.steps(pointer));
+        let position = document.position(&steps(&document.value, pointer));
         assert_eq!(
             (position.line, position.column),
             (line, column),
             "{pointer}"
         );
     }
-    let value = document.steps("/spec/containers/0/env/0/value");
+    let value = steps(&document.value, "/spec/containers/0/env/0/value");
     assert_eq!(document.written(&value), Some("'ä'"));
 }
 

@@ -1,8 +1,8 @@
 use serde_json::Value;
 
-use super::super::{Scalar, resolve};
-use crate::manifest::parse::{documents, integral};
+use crate::manifest::parse::{documents, integral, resolve};
 use crate::manifest::source::Source;
+use crate::manifest::syntax::Raw;
 use crate::output;
 
 /// Each scalar, and what kubectl's library makes of it: JSON, `text`, or `not finite`.
@@ -47,7 +47,7 @@ fn plain_scalars_are_read_as_kubectl_reads_them() {
         let value = match expected {
             "text" => text.clone(),
             "not finite" => {
-                assert_eq!(resolve(scalar), Scalar::NotFinite);
+                assert!(matches!(resolve(scalar), Raw::NotFinite));
                 let error = read(&in_lists).unwrap_err();
                 let advice = format!("write \"{scalar}\"");
                 assert!(
