@@ -1,7 +1,5 @@
 //! `podloom bundle`: packs a plugin directory into a ConfigMap or an image.
 
-mod pack;
-
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
@@ -14,13 +12,13 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use podloom_api::names::annotation::LAST_APPLIED;
 use podloom_image::{Config, Image, Layer};
-use podloom_mutators::{Bundle, Chain, Engine};
+use podloom_mutators::{Bundle, Chain, Engine, MANIFEST, SIGNATURE, sha256};
 use serde_json::{Value, json};
 
-pub(crate) use self::pack::gzip;
 use crate::chain::Pods;
+use crate::chain::edit::{NewFile, NewFiles, NotInPlace, pinned_files, rename_files};
 use crate::cli::BundleArguments;
-use crate::error::CommandError;
+use crate::error::{CommandError, Diagnostic};
 use crate::explain::count;
 use crate::output::{QUIET, TITLE, WARNING, paint};
 use crate::{chain, load, output};
@@ -32,15 +30,8 @@ struct File {
     bytes: Vec<u8>,
     /// Whether the manifest has its `sha256`.
     is_pinned: bool,
-    /// The uncompressed file, if this command compressed it.
-    original: Option<Original>,
-}
-
-/// A file before it was compressed.
-#[derive(Clone, Debug)]
-struct Original {
-    name: String,
-    bytes: usize,
+    /// The name and the size of the uncompressed file, if this command compressed it.
+    original: Option<(String, usize)>,
 }
 
 /// A bundle with its plugins compressed.
@@ -80,7 +71,7 @@ pub(crate) fn run(arguments: &BundleArguments) -> Result<(), CommandError> {
     let engine = load::engine()?;
     let mut chain = load::compile(&engine, directory, &bundle)?;
     chain::prove(directory, &chain, &Pods::NONE)?;
-    let packed = pack::pack(directory, &bundle)?;
+    let packed = pack(directory, &bundle)?;
     if packed.plugins.iter().any(|file| file.original.is_some()) {
         chain = load_again(&engine, &packed)?;
     }
@@ -146,6 +137,111 @@ fn write(output: &Path, text: &str) -> Result<(), CommandError> {
     Ok(())
 }
 
+// Compresses the plugins that are not compressed yet.
+
+const GZIP: &[u8] = &[0x1f, 0x8b];
+
+/// Compresses the plugins of a bundle, and updates their names and digests in its manifest.
+fn pack(directory: &Path, bundle: &Bundle) -> Result<PackedBundle, CommandError> {
+    let text = std::str::from_utf8(bundle.manifest()).context("the manifest is not UTF-8")?;
+    let pinned = pinned_files(text);
+    let mut plugins = BTreeMap::new();
+    let mut changes = NewFiles::new();
+    let mut errors = Vec::new();
+    for (name, bytes) in bundle.files() {
+        let is_pinned = pinned.iter().any(|file| file == name);
+        let file = pack_file(name, bytes, is_pinned)?;
+        if file.original.is_some() {
+            let new = NewFile {
+                name: file.name.clone(),
+                sha256: sha256(&file.bytes),
+            };
+            changes.insert(name.to_owned(), new);
+        }
+        if let Some(other) = plugins.insert(file.name.clone(), file) {
+            errors.push(Diagnostic::new(taken(directory, &other.name)));
+        }
+    }
+    if !errors.is_empty() {
+        return Err(CommandError::Invalid(errors));
+    }
+    let names: Vec<&str> = changes.keys().map(String::as_str).collect();
+    let names = names.join(", ");
+    if bundle.signature().is_some() && !changes.is_empty() {
+        return Err(CommandError::invalid(signed(directory, &names)));
+    }
+    let text = rename_files(text, &changes)
+        .map_err(|NotInPlace| CommandError::invalid(not_in_place(directory, &names)))?;
+    let whole = |name: &str, bytes: Vec<u8>| File {
+        name: name.to_owned(),
+        bytes,
+        is_pinned: false,
+        original: None,
+    };
+    let signature = bundle.signature();
+    Ok(PackedBundle {
+        manifest: whole(MANIFEST, text.into_bytes()),
+        signature: signature.map(|bytes| whole(SIGNATURE, bytes.to_owned())),
+        plugins: plugins.into_values().collect(),
+    })
+}
+
+/// The content decides whether a file is compressed, not the name. The loader does the same.
+fn pack_file(name: &str, bytes: &[u8], is_pinned: bool) -> anyhow::Result<File> {
+    let kept = File {
+        name: name.to_owned(),
+        bytes: bytes.to_owned(),
+        is_pinned,
+        original: None,
+    };
+    if bytes.starts_with(GZIP) {
+        return Ok(kept);
+    }
+    let smaller = gzip(bytes).with_context(|| format!("could not compress {name}"))?;
+    if smaller.len() >= bytes.len() {
+        return Ok(kept);
+    }
+    let stem = name.strip_suffix(".gz").unwrap_or(name);
+    Ok(File {
+        name: format!("{stem}.gz"),
+        bytes: smaller,
+        is_pinned,
+        original: Some((kept.name, bytes.len())),
+    })
+}
+
+/// Compresses bytes. The result contains neither name nor time, so equal input gives equal output.
+pub(crate) fn gzip(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut packed = Vec::new();
+    let options = zopfli::Options::default();
+    zopfli::compress(options, zopfli::Format::Gzip, bytes, &mut packed)?;
+    Ok(packed)
+}
+
+fn taken(directory: &Path, name: &str) -> String {
+    let plain = name.strip_suffix(".gz").unwrap_or(name);
+    format!(
+        "{}/{MANIFEST}: {plain} would be compressed to {name}, but another plugin has a file of that name; rename one of them",
+        directory.display()
+    )
+}
+
+fn signed(directory: &Path, names: &str) -> String {
+    format!(
+        "{}/{MANIFEST}: it is signed, and compressing {names} would change it; compress the files yourself, for example with gzip -9, \
+         write their names and digests into {MANIFEST}, and sign it again",
+        directory.display()
+    )
+}
+
+fn not_in_place(directory: &Path, names: &str) -> String {
+    format!(
+        "{}/{MANIFEST}: cannot write the new names and digests of the compressed files of {names}; write `file` and `sha256` as plain \
+         values without anchors, or compress the files yourself",
+        directory.display()
+    )
+}
+
 // A bundle as an image, for an image volume.
 
 /// The image has no programs, so this is only a word that the format wants: every node mounts it.
@@ -206,7 +302,7 @@ fn files(packed: &PackedBundle, digest: &str, for_config_map: bool) -> String {
 }
 
 fn original(file: &File) -> String {
-    let Some(original) = &file.original else {
+    let Some((name, bytes)) = &file.original else {
         return String::new();
     };
     let pin = if file.is_pinned {
@@ -214,7 +310,7 @@ fn original(file: &File) -> String {
     } else {
         ""
     };
-    format!("  from {}, {} bytes{pin}", original.name, original.bytes)
+    format!("  from {name}, {bytes} bytes{pin}")
 }
 
 /// What the user has to know to apply the ConfigMaps.

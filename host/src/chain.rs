@@ -2,6 +2,7 @@
 
 mod commute;
 pub(crate) mod diff;
+pub(crate) mod edit;
 pub(crate) mod tighten;
 
 use std::fmt::Write;
@@ -17,12 +18,12 @@ use serde_json::Value;
 use self::commute::Orders;
 use crate::cli::{CheckArguments, VerifyArguments};
 use crate::error::{CommandError, Diagnostic};
-use crate::explain::count;
+use crate::explain::{count, sheet};
 use crate::feed::FoundPod;
 use crate::manifest::Depth;
-use crate::output::{QUIET, TITLE, json_text, paint};
+use crate::output::{QUIET, json_text, paint};
 use crate::subjects::{Warnings, subjects};
-use crate::{explain, feed, load, manifest, output, source_age};
+use crate::{feed, load, manifest, output, source_age};
 
 /// Loads and proves a chain, and prints what each plugin may do.
 pub(crate) fn check(arguments: &CheckArguments) -> Result<(), CommandError> {
@@ -116,7 +117,7 @@ fn prove_with(
         true => String::new(),
         false => format!(" and {}", try_pods(chain, pods, each)?),
     };
-    let plugins = explain::count(chain.plugins().len(), "plugin");
+    let plugins = count(chain.plugins().len(), "plugin");
     Ok(format!(
         "{plugins}: deterministic, and idempotent where required, on {SAMPLE_PODS} sample pods{own}"
     ))
@@ -139,36 +140,24 @@ fn describe(chain: &Chain, order: &str, tried: &str) -> String {
 fn describe_plugin(number: usize, plugin: &Plugin) -> String {
     let description = &plugin.description;
     let title = format!("{number}. {} {}", plugin.name, description.version);
-    let mut text = format!(
-        "{}  {}\n",
-        paint(TITLE, &title),
-        paint(QUIET, &description.summary)
-    );
-    let mut row = |name: &str, value: &str| {
-        let _infallible = writeln!(text, "   {name:<14} {value}");
-    };
-    row(
-        "file",
-        &format!("{} ({})", plugin.file, size(plugin.shipped_bytes())),
-    );
-    row("sha256", &plugin.sha256);
-    row("may write", &paths(&plugin.allow));
-    row("needs to write", &paths(&description.writes));
-    row("may read", &paths(&readable(plugin)));
-    row("needs to read", &paths(&description.reads));
-    row("match", &matches(plugin));
-    row("namespaces", needs_namespaces(plugin));
-    row("failurePolicy", plugin.failure_policy.as_str());
-    row("idempotent", if plugin.idempotent { "yes" } else { "no" });
-    row(
-        "limits",
-        &format!(
-            "{} of memory, {} ms a call",
-            size(plugin.limits.memory),
-            plugin.limits.timeout.as_millis()
-        ),
-    );
-    text
+    let file = format!("{} ({})", plugin.file, size(plugin.shipped_bytes()));
+    let (memory, timeout) = (size(plugin.limits.memory), plugin.limits.timeout);
+    let limits = format!("{memory} of memory, {} ms a call", timeout.as_millis());
+    let idempotent = if plugin.idempotent { "yes" } else { "no" };
+    let rows = [
+        ("file", file),
+        ("sha256", plugin.sha256.clone()),
+        ("may write", paths(&plugin.allow)),
+        ("needs to write", paths(&description.writes)),
+        ("may read", paths(&readable(plugin))),
+        ("needs to read", paths(&description.reads)),
+        ("match", matches(plugin)),
+        ("namespaces", needs_namespaces(plugin).to_owned()),
+        ("failurePolicy", plugin.failure_policy.as_str().to_owned()),
+        ("idempotent", idempotent.to_owned()),
+        ("limits", limits),
+    ];
+    sheet(&title, &description.summary, &rows)
 }
 
 /// What a plugin may read: the granted `read` paths, and all `allow` paths.
@@ -226,18 +215,11 @@ pub(crate) fn size(bytes: usize) -> String {
 /// What else is done with each pod, with its name and its request.
 type Each<'a> = &'a mut dyn FnMut(&str, &Value, &Arc<PodRequest>);
 
-/// How a chain did on a pod.
-enum Verdict {
-    Fine,
-    /// A valid outcome; reported, since it may surprise.
-    Denied,
-    Broken(String),
-}
-
 /// How a chain did on pods of the user's.
 #[derive(Default)]
 struct Tally {
     pods: usize,
+    /// A valid outcome; reported, since it may surprise.
     denied: usize,
     errors: Vec<Diagnostic>,
 }
@@ -252,9 +234,8 @@ impl Tally {
     ) {
         self.pods += 1;
         match check_pod(chain, pod, request) {
-            Verdict::Fine => {}
-            Verdict::Denied => self.denied += 1,
-            Verdict::Broken(message) => self.errors.push(broken(message)),
+            Ok(is_denied) => self.denied += usize::from(is_denied),
+            Err(message) => self.errors.push(broken(message)),
         }
     }
 }
@@ -294,58 +275,54 @@ fn try_pods(chain: &Chain, pods: &Pods<'_>, each: Each<'_>) -> Result<String, Co
     if !errors.is_empty() {
         return Err(CommandError::CheckFailed(errors));
     }
-    let own = format!("{} of yours", explain::count(pods, "pod"));
+    let own = format!("{} of yours", count(pods, "pod"));
     Ok(match denied {
         0 => own,
         denied => format!("{own}, {denied} of them denied"),
     })
 }
 
-fn check_pod(chain: &Chain, pod: &Value, request: &Arc<PodRequest>) -> Verdict {
+/// Whether the chain denies a pod, or what is wrong with the chain.
+fn check_pod(chain: &Chain, pod: &Value, request: &Arc<PodRequest>) -> Result<bool, String> {
     let run = |pod: &Value| chain.mutate(pod.clone(), Arc::clone(request));
-    let (once, again) = (run(pod), run(pod));
-    let result = match (once, again) {
+    let result = match (run(pod), run(pod)) {
         (Ok(once), Ok(again)) if once.pod == again.pod => once,
         (Err(once), Err(again)) if once.rejection == again.rejection => {
             return match once.rejection {
-                PodRejection::Denied(_) => Verdict::Denied,
-                _ => Verdict::Broken(once.to_string()),
+                PodRejection::Denied(_) => Ok(true),
+                _ => Err(once.to_string()),
             };
         }
         _ => {
             let message =
                 "the chain is not deterministic: two runs on this pod gave different results";
-            return Verdict::Broken(message.to_owned());
+            return Err(message.to_owned());
         }
     };
-    let ignored = result.runs.iter().find_map(|run| match &run.outcome {
-        PluginOutcome::Ignored(failure) => Some(format!("plugin {} failed: {failure}", run.plugin)),
-        _ => None,
-    });
-    if let Some(failure) = ignored {
-        return Verdict::Broken(failure);
+    for run in &result.runs {
+        if let PluginOutcome::Ignored(failure) = &run.outcome {
+            return Err(format!("plugin {} failed: {failure}", run.plugin));
+        }
     }
     // As for the sample pods: one plugin that may write again makes the whole chain write again.
     if chain.plugins().iter().any(|plugin| !plugin.idempotent) {
-        return Verdict::Fine;
+        return Ok(false);
     }
-    match run(&result.pod) {
-        Ok(again) => {
-            let writes = again.runs.iter().flat_map(|run| {
-                let named = run.writes.iter();
-                named.map(|write| format!("{} ({})", write.path, run.plugin))
-            });
-            let writes: Vec<String> = writes.collect();
-            if writes.is_empty() {
-                return Verdict::Fine;
-            }
-            Verdict::Broken(format!(
-                "the chain is not idempotent: run again on its own result it makes {}: {}",
-                explain::count(writes.len(), "write"),
-                writes.join(", ")
-            ))
-        }
-        Err(rejected) => Verdict::Broken(format!("the chain rejects its own result: {rejected}")),
+    let again = run(&result.pod);
+    let again =
+        again.map_err(|rejected| format!("the chain rejects its own result: {rejected}"))?;
+    let writes = again.runs.iter().flat_map(|run| {
+        let named = run.writes.iter();
+        named.map(|write| format!("{} ({})", write.path, run.plugin))
+    });
+    let writes: Vec<String> = writes.collect();
+    match writes.is_empty() {
+        true => Ok(false),
+        false => Err(format!(
+            "the chain is not idempotent: run again on its own result it makes {}: {}",
+            count(writes.len(), "write"),
+            writes.join(", ")
+        )),
     }
 }
 

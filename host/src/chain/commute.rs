@@ -12,7 +12,7 @@ use podloom_syntax::text;
 use serde_json::Value;
 
 use crate::error::shown;
-use crate::explain;
+use crate::explain::count;
 use crate::output::{QUIET, TITLE, paint};
 use crate::stamp;
 
@@ -144,7 +144,7 @@ impl Pair {
                 format!("not known, since no pod was passed to both: {dependence}"),
             ),
             (None, Some(dependence)) => {
-                let pods = explain::count(self.pods, "pod");
+                let pods = count(self.pods, "pod");
                 (
                     1,
                     format!("no difference seen on {pods}, but not proven: {dependence}"),

@@ -1,9 +1,8 @@
 //! `podloom chain tighten`: the smallest `allow` and `read` with which every pod comes out the same.
 //!
 //! `search` records what each plugin uses of its grants, proposes less, and tries it on all pods until they come out the same with the
-//! fewest grants. `edit` changes chain.yaml accordingly, and nothing else in it.
+//! fewest grants. `chain::edit` changes chain.yaml accordingly, and nothing else in it.
 
-mod edit;
 mod report;
 mod search;
 
@@ -21,13 +20,10 @@ use anyhow::{Context, anyhow};
 use podloom_mutation::PodRequest;
 use podloom_mutators::{Bundle, Chain, MANIFEST, PluginGrants};
 use serde_json::Value;
-use tokio::sync::mpsc;
-use tokio::sync::mpsc::Receiver;
+use tokio::sync::mpsc::{self, Receiver};
 
-use self::edit::{PluginEdit, Replaced};
-use self::report::Report;
-use self::search::covers;
-use self::search::{Search, Used};
+use self::search::{Search, covers};
+use super::edit::{PluginEdit, Replaced, change_grants, have_read};
 use crate::cli::{PodArguments, TightenArguments};
 use crate::error::{CommandError, Diagnostic};
 use crate::feed::{Feed, FoundPod, Skipped, block_on, no_pod};
@@ -44,23 +40,11 @@ pub(crate) fn run(arguments: &TightenArguments) -> Result<(), CommandError> {
     let engine = load::engine_for_many_pods()?;
     let chain = load::compile(&engine, directory, &bundle)?;
     let corpus = Corpus::read(&arguments.pods)?;
-    let used = Used::record(&chain, &corpus)?;
-    warn(&chain, &corpus, &used);
     let old = String::from_utf8_lossy(bundle.manifest()).into_owned();
-    let search = Search {
-        chain: &chain,
-        corpus: &corpus,
-        used: &used,
-        have_read: &edit::have_read(&old),
-    };
+    let search = Search::begin(&chain, &corpus, have_read(&old))?;
+    warn(&search);
     let grants = search.run()?;
-    let report = Report {
-        chain: &chain,
-        corpus: &corpus,
-        used: &used,
-        grants: &grants,
-    };
-    output::print(&report.text())?;
+    output::print(&report::text(&search, &grants))?;
     let new = tightened(&old, &chain, &grants).ok_or_else(|| cannot_edit(directory))?;
     verify(&bundle, &chain, &new, &grants).ok_or_else(|| cannot_edit(directory))?;
     if new == old {
@@ -80,11 +64,11 @@ pub(crate) fn run(arguments: &TightenArguments) -> Result<(), CommandError> {
 }
 
 /// Warns of what the report cannot know.
-fn warn(chain: &Chain, corpus: &Corpus, used: &Used) {
-    for skipped in &corpus.skipped {
+fn warn(search: &Search<'_>) {
+    for skipped in &search.corpus.skipped {
         output::warn(&Diagnostic::new(skipped.to_string()));
     }
-    let plugins = chain.plugins().iter().zip(&used.plugins);
+    let plugins = search.chain.plugins().iter().zip(&search.used);
     for (plugin, _) in plugins.filter(|(_, used)| used.pods == 0) {
         output::warn(&Diagnostic::new(format!(
             "plugin {} was called for none of these pods, so nothing shows what it uses: it keeps only what it declares",
@@ -106,7 +90,7 @@ fn cannot_edit(directory: &Path) -> CommandError {
 
 /// The text of chain.yaml with these grants; none if it cannot be changed in place.
 fn tightened(text: &str, chain: &Chain, grants: &[PluginGrants]) -> Option<String> {
-    let have_read = edit::have_read(text);
+    let have_read = have_read(text);
     let plugins = chain.plugins().iter().zip(grants).zip(have_read);
     let edits = plugins.map(|((plugin, grants), has_read)| {
         let (allow, _) = replaced(&plugin.allow, &grants.allow);
@@ -122,7 +106,7 @@ fn tightened(text: &str, chain: &Chain, grants: &[PluginGrants]) -> Option<Strin
             new_read: (reads_change && !has_read).then(|| grants.read.clone()),
         }
     });
-    edit::change(text, &edits.collect::<Vec<_>>()).ok()
+    change_grants(text, &edits.collect::<Vec<_>>()).ok()
 }
 
 /// What stands in the place of each entry, and what was covered by none.
@@ -147,18 +131,12 @@ fn verify(bundle: &Bundle, chain: &Chain, text: &str, grants: &[PluginGrants]) -
         .map(|(name, bytes)| (name.to_owned(), bytes.to_owned()));
     let bundle = Bundle::from_parts(text, files).ok()?;
     let loaded = Chain::load_after(chain, &bundle).ok()?;
-    let sorted = |grants: Vec<PluginGrants>| -> Vec<PluginGrants> {
-        let sorted = grants.into_iter().map(
-            |PluginGrants {
-                 mut allow,
-                 mut read,
-             }| {
-                allow.sort();
-                read.sort();
-                PluginGrants { allow, read }
-            },
-        );
-        sorted.collect()
+    let sorted = |mut grants: Vec<PluginGrants>| {
+        for plugin in &mut grants {
+            plugin.allow.sort();
+            plugin.read.sort();
+        }
+        grants
     };
     (sorted(loaded.grants()) == sorted(grants.to_vec())).then_some(())
 }
@@ -170,15 +148,11 @@ const QUEUE: usize = 64;
 /// How many bytes of pods are kept.
 const MOST: usize = 512 << 20;
 
-/// Pods, as text: a tenth of what values take.
+/// Pods, and how they came to the chain.
 struct Corpus {
-    pods: Vec<Kept>,
+    /// As text: a tenth of what values take.
+    pods: Vec<(String, Arc<PodRequest>)>,
     skipped: Vec<Skipped>,
-}
-
-struct Kept {
-    text: String,
-    request: Arc<PodRequest>,
 }
 
 impl Corpus {
@@ -195,10 +169,9 @@ impl Corpus {
 
     #[cfg(test)]
     fn of(pods: &[Value], request: &Arc<PodRequest>) -> Self {
-        let kept = pods.iter().map(|pod| Kept {
-            text: pod.to_string(),
-            request: Arc::clone(request),
-        });
+        let kept = pods
+            .iter()
+            .map(|pod| (pod.to_string(), Arc::clone(request)));
         Self {
             pods: kept.collect(),
             skipped: Vec::new(),
@@ -217,11 +190,12 @@ impl Corpus {
         let (next, goes_on) = (AtomicUsize::new(0), AtomicBool::new(true));
         let take = || {
             while goes_on.load(Ordering::Relaxed) {
-                let Some(kept) = self.pods.get(next.fetch_add(1, Ordering::Relaxed)) else {
+                let Some((text, request)) = self.pods.get(next.fetch_add(1, Ordering::Relaxed))
+                else {
                     return Ok(());
                 };
-                let pod = serde_json::from_str(&kept.text).context("a kept pod is JSON")?;
-                let worked = catch_unwind(AssertUnwindSafe(|| work(pod, &kept.request)));
+                let pod = serde_json::from_str(text).context("a kept pod is JSON")?;
+                let worked = catch_unwind(AssertUnwindSafe(|| work(pod, request)));
                 match worked {
                     Ok(true) => {}
                     Ok(false) => goes_on.store(false, Ordering::Relaxed),
@@ -245,7 +219,9 @@ fn panicked() -> anyhow::Error {
     anyhow!("the chain panicked, which is a bug of podloom")
 }
 
-async fn keep(mut queue: Receiver<FoundPod>) -> Result<Vec<Kept>, CommandError> {
+async fn keep(
+    mut queue: Receiver<FoundPod>,
+) -> Result<Vec<(String, Arc<PodRequest>)>, CommandError> {
     let (mut pods, mut bytes) = (Vec::new(), 0_usize);
     while let Some(FoundPod { subject, .. }) = queue.recv().await {
         let text = subject.pod.to_string();
@@ -256,8 +232,7 @@ async fn keep(mut queue: Receiver<FoundPod>) -> Result<Vec<Kept>, CommandError> 
                 MOST >> 20
             )));
         }
-        let request = Arc::new(subject.request);
-        pods.push(Kept { text, request });
+        pods.push((text, Arc::new(subject.request)));
     }
     Ok(pods)
 }

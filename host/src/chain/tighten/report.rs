@@ -2,31 +2,13 @@
 
 use std::fmt::Write;
 
-use podloom_mutators::{Chain, Plugin, PluginGrants};
+use podloom_mutators::{Plugin, PluginGrants};
 use podloom_pod_path::shown;
 
-use super::Corpus;
-use super::search::{Used, UsedByPlugin, covers, is_above};
+use super::search::{Search, Used, covers, is_above};
 use crate::error;
 use crate::explain::count;
 use crate::output::{ADDED, CHANGED, QUIET, REMOVED, TITLE, paint};
-
-/// What became of a chain's grants.
-pub(super) struct Report<'a> {
-    pub(super) chain: &'a Chain,
-    pub(super) corpus: &'a Corpus,
-    pub(super) used: &'a Used,
-    /// In the order of the chain.
-    pub(super) grants: &'a [PluginGrants],
-}
-
-/// What becomes of one grant.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Fate<'a> {
-    Kept,
-    Narrowed(Vec<&'a str>),
-    Dropped,
-}
 
 /// A list of grants before and after.
 struct List<'a> {
@@ -34,58 +16,38 @@ struct List<'a> {
     before: &'a [String],
     after: &'a [String],
     declared: &'a [String],
-    used: &'a UsedByPlugin,
+    used: &'a Used,
 }
 
-impl Report<'_> {
-    pub(super) fn text(&self) -> String {
-        let mut text = String::new();
-        let mut unused = Vec::new();
-        let mut only_declared = Vec::new();
-        let plugins = self.chain.plugins().iter().zip(&self.used.plugins);
-        for ((plugin, used), grants) in plugins.zip(self.grants) {
-            let called = count(usize::try_from(used.pods).unwrap_or(usize::MAX), "pod");
-            let title = format!("{} {}", plugin.name, plugin.description.version);
-            let _infallible = writeln!(
-                text,
-                "{}  {}",
-                paint(TITLE, &title),
-                paint(
-                    QUIET,
-                    &format!("called for {called} of {}", self.corpus.len())
-                )
-            );
-            for list in lists(plugin, used, grants) {
-                list.describe(&mut text);
-                unused.extend(list.unused().map(|path| row(plugin, list.name, path)));
-                only_declared.extend(
-                    list.only_declared()
-                        .map(|path| row(plugin, list.name, path)),
-                );
-            }
+/// What became of a chain's grants, which are in the order of the chain.
+pub(super) fn text(search: &Search<'_>, grants: &[PluginGrants]) -> String {
+    let (mut text, pods) = (String::new(), search.corpus.len());
+    let (mut unused, mut only_declared) = (Vec::new(), Vec::new());
+    let plugins = search.chain.plugins().iter().zip(&search.used);
+    for ((plugin, used), grants) in plugins.zip(grants) {
+        let title = format!("{} {}", plugin.name, plugin.description.version);
+        let called = format!("called for {} of {pods}", count(used.pods, "pod"));
+        let _infallible = writeln!(text, "{}  {}", paint(TITLE, &title), paint(QUIET, &called));
+        for list in lists(plugin, used, grants) {
+            list.describe(&mut text);
+            let row = |path| format!("   {}  {} {}", plugin.name, list.name, path_text(path));
+            unused.extend(list.unused().map(row));
+            only_declared.extend(list.only_declared().map(row));
         }
-        section(&mut text, "granted and never used", &unused);
-        section(
-            &mut text,
-            "declared by the plugin and never used; its configuration may ask for less",
-            &only_declared,
-        );
-        let pods = count(self.corpus.len(), "pod");
-        let comes = if self.corpus.len() == 1 {
-            "comes"
-        } else {
-            "come"
-        };
-        let _infallible = writeln!(text, "{pods} {comes} out the same with these grants");
-        text
     }
+    section(&mut text, "granted and never used", &unused);
+    section(
+        &mut text,
+        "declared by the plugin and never used; its configuration may ask for less",
+        &only_declared,
+    );
+    let comes = if pods == 1 { "comes" } else { "come" };
+    let pods = count(pods, "pod");
+    let _infallible = writeln!(text, "{pods} {comes} out the same with these grants");
+    text
 }
 
-fn lists<'a>(
-    plugin: &'a Plugin,
-    used: &'a UsedByPlugin,
-    grants: &'a PluginGrants,
-) -> [List<'a>; 2] {
+fn lists<'a>(plugin: &'a Plugin, used: &'a Used, grants: &'a PluginGrants) -> [List<'a>; 2] {
     let description = &plugin.description;
     [
         List {
@@ -113,24 +75,23 @@ impl<'a> List<'a> {
             let used = match (uses, self.name) {
                 (0, "allow") => "never written".to_owned(),
                 (0, _) => "never read".to_owned(),
-                (uses, "allow") => count(usize::try_from(uses).unwrap_or(usize::MAX), "write"),
-                (uses, _) => count(usize::try_from(uses).unwrap_or(usize::MAX), "read"),
+                (uses, "allow") => count(uses, "write"),
+                (uses, _) => count(uses, "read"),
             };
             let declared = if is_declared {
                 ", declared by the plugin"
             } else {
                 ""
             };
-            let (word, instead) = match self.fate(path) {
-                Fate::Kept => ("kept".to_owned(), String::new()),
-                Fate::Narrowed(paths) => {
-                    let paths: Vec<String> = paths.into_iter().map(path_text).collect();
-                    (
-                        paint(CHANGED, "narrowed"),
-                        format!(", now {}", paths.join(" and ")),
-                    )
+            let now = self.instead(path);
+            let (word, instead) = match now.as_slice() {
+                [] => (paint(REMOVED, "dropped"), String::new()),
+                [one] if *one == path => ("kept".to_owned(), String::new()),
+                several => {
+                    let paths: Vec<String> = several.iter().map(|it| path_text(it)).collect();
+                    let now = format!(", now {}", paths.join(" and "));
+                    (paint(CHANGED, "narrowed"), now)
                 }
-                Fate::Dropped => (paint(REMOVED, "dropped"), String::new()),
             };
             let path = path_text(path);
             let _infallible = writeln!(
@@ -140,10 +101,7 @@ impl<'a> List<'a> {
             );
         }
         for path in self.added() {
-            let uses = count(
-                usize::try_from(self.uses(path)).unwrap_or(usize::MAX),
-                "read",
-            );
+            let uses = count(self.uses(path), "read");
             let _infallible = writeln!(
                 text,
                 "   {:<5}  {} {}: {uses}, so far by `allow`",
@@ -154,20 +112,16 @@ impl<'a> List<'a> {
         }
     }
 
-    fn fate(&self, path: &str) -> Fate<'a> {
-        if self.after.iter().any(|kept| kept == path) {
-            return Fate::Kept;
+    /// What stands in the place of a grant: itself, narrower ones or nothing.
+    fn instead(&self, path: &str) -> Vec<&'a str> {
+        if let Some(kept) = self.after.iter().find(|kept| *kept == path) {
+            return vec![kept];
         }
-        let others = self.before.iter().filter(|other| *other != path);
-        let others: Vec<&String> = others.collect();
-        let below = self.after.iter().filter(|new| covers(path, new));
         // What another entry kept is not what became of this one.
-        let own = below.filter(|new| !others.contains(new));
-        let own: Vec<&str> = own.map(String::as_str).collect();
-        match own.is_empty() {
-            true => Fate::Dropped,
-            false => Fate::Narrowed(own),
-        }
+        let is_of_another = |new: &&String| self.before.iter().any(|other| other == *new);
+        let below = self.after.iter().filter(|new| covers(path, new));
+        let own = below.filter(|new| !is_of_another(new));
+        own.map(String::as_str).collect()
     }
 
     fn added(&self) -> impl Iterator<Item = &'a str> {
@@ -204,10 +158,6 @@ impl<'a> List<'a> {
         let is_unused = |need: &&String| self.uses(need) == 0;
         self.declared.iter().filter(is_unused).map(String::as_str)
     }
-}
-
-fn row(plugin: &Plugin, list: &str, path: &str) -> String {
-    format!("   {}  {list} {}", plugin.name, path_text(path))
 }
 
 fn section(text: &mut String, title: &str, rows: &[String]) {

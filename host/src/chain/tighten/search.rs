@@ -14,50 +14,22 @@ use super::Corpus;
 use crate::error::CommandError;
 use crate::stamp;
 
-/// What a chain used on a corpus.
+/// What a plugin used on a corpus.
 #[derive(Debug, Default)]
 pub(super) struct Used {
-    /// By the plugins of the chain, in order.
-    pub(super) plugins: Vec<UsedByPlugin>,
-}
-
-#[derive(Debug, Default)]
-pub(super) struct UsedByPlugin {
     pub(super) usage: Usage,
     /// On how many pods it was called.
     pub(super) pods: u64,
-}
-
-impl Used {
-    /// Runs the chain on every pod.
-    pub(super) fn record(chain: &Chain, corpus: &Corpus) -> Result<Self, CommandError> {
-        let plugins = chain.plugins().iter().map(|_| UsedByPlugin::default());
-        let used = Mutex::new(Self {
-            plugins: plugins.collect(),
-        });
-        corpus.each(|pod, request| {
-            let result = chain.mutate_recorded(pod, request.clone());
-            let mut used = lock(&used);
-            for (run, plugin) in runs(&result).iter().zip(&mut used.plugins) {
-                // None if it was skipped.
-                if let Some(usage) = &run.usage {
-                    plugin.usage.add(usage);
-                    plugin.pods += 1;
-                }
-            }
-            true
-        })?;
-        Ok(used.into_inner().unwrap_or_else(PoisonError::into_inner))
-    }
 }
 
 /// Tries chains with other grants.
 pub(super) struct Search<'a> {
     pub(super) chain: &'a Chain,
     pub(super) corpus: &'a Corpus,
-    pub(super) used: &'a Used,
+    /// By the plugins of the chain, in order.
+    pub(super) used: Vec<Used>,
     /// Which plugins have a list `read` of their own in chain.yaml.
-    pub(super) have_read: &'a [bool],
+    have_read: Vec<bool>,
 }
 
 /// One grant that is taken away, or replaced by narrower ones.
@@ -83,10 +55,37 @@ impl List {
     }
 }
 
-impl Search<'_> {
+impl<'a> Search<'a> {
+    /// Runs the chain on every pod.
+    pub(super) fn begin(
+        chain: &'a Chain,
+        corpus: &'a Corpus,
+        have_read: Vec<bool>,
+    ) -> Result<Self, CommandError> {
+        let plugins = chain.plugins().iter().map(|_| Used::default());
+        let used: Mutex<Vec<Used>> = Mutex::new(plugins.collect());
+        corpus.each(|pod, request| {
+            let result = chain.mutate_recorded(pod, request.clone());
+            for (run, plugin) in runs(&result).iter().zip(lock(&used).iter_mut()) {
+                // None if it was skipped.
+                if let Some(usage) = &run.usage {
+                    plugin.usage.add(usage);
+                    plugin.pods += 1;
+                }
+            }
+            true
+        })?;
+        Ok(Self {
+            chain,
+            corpus,
+            used: used.into_inner().unwrap_or_else(PoisonError::into_inner),
+            have_read,
+        })
+    }
+
     /// The fewest grants, in the order of the chain.
     pub(super) fn run(&self) -> Result<Vec<PluginGrants>, CommandError> {
-        let mut levels: Vec<Level> = self.used.plugins.iter().map(|_| Level::Narrow).collect();
+        let mut levels: Vec<Level> = self.used.iter().map(|_| Level::Narrow).collect();
         loop {
             let grants = self.propose(&levels);
             let Ok(chain) = self.chain.with_grants(&grants) else {
@@ -112,7 +111,7 @@ impl Search<'_> {
     }
 
     fn propose(&self, levels: &[Level]) -> Vec<PluginGrants> {
-        let plugins = self.chain.plugins().iter().zip(&self.used.plugins);
+        let plugins = self.chain.plugins().iter().zip(&self.used);
         let own = self.chain.grants();
         let proposed = plugins.zip(levels).enumerate();
         let proposed = proposed.map(|(number, ((plugin, used), level))| {
@@ -189,7 +188,7 @@ impl Search<'_> {
     /// What could still be less: narrower where a plugin was not narrowed as a whole, and else nothing in place of a grant.
     fn edits(&self, grants: &[PluginGrants], levels: &[Level]) -> Vec<Edit> {
         let mut edits = Vec::new();
-        let plugins = self.chain.plugins().iter().zip(&self.used.plugins);
+        let plugins = self.chain.plugins().iter().zip(&self.used);
         for (number, ((plugin, used), own)) in plugins.zip(grants).enumerate() {
             let declared = &plugin.description;
             let usage = &used.usage;

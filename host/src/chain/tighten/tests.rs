@@ -9,11 +9,10 @@ use wit_component::StringEncoding;
 use wit_parser::Resolve;
 
 use super::Corpus;
-use super::edit::have_read;
-use super::report::Report;
-use super::search::covers;
-use super::search::{Search, Used, first_difference};
+use super::report;
+use super::search::{Search, covers, first_difference};
 use super::{tightened, verify};
+use crate::chain::edit::have_read;
 use crate::load;
 
 const ALLOW: [&str; 12] = [
@@ -149,22 +148,9 @@ impl Setting {
     /// What it is tightened to, with the report and the new text.
     fn tighten(&self) -> (Vec<PluginGrants>, String, String) {
         let (chain, corpus) = (&self.chain, &self.corpus);
-        let used = &Used::record(chain, corpus).expect("it runs");
-        let have_read = &have_read(&self.text);
-        let search = Search {
-            chain,
-            corpus,
-            used,
-            have_read,
-        };
+        let search = Search::begin(chain, corpus, have_read(&self.text)).expect("it runs");
         let grants = search.run().expect("it runs");
-        let report = Report {
-            chain,
-            corpus,
-            used,
-            grants: &grants,
-        }
-        .text();
+        let report = report::text(&search, &grants);
         let text = tightened(&self.text, chain, &grants).expect("it can be changed in place");
         verify(&self.bundle, chain, &text, &grants).expect("it means what was tried");
         (

@@ -1,6 +1,8 @@
 //! Edits of chain.yaml that keep everything else.
 
-use super::{NotInPlace, PluginEdit, change, have_read};
+mod files;
+
+use super::{NotInPlace, PluginEdit, change_grants, have_read};
 
 const BLOCK: &str = "\
 # The chain.
@@ -24,7 +26,7 @@ fn lists(lists: &[&[&str]]) -> Vec<Vec<String>> {
 }
 
 fn changed(edits: &[PluginEdit]) -> String {
-    change(BLOCK, edits).expect("it can be changed")
+    change_grants(BLOCK, edits).expect("it can be changed")
 }
 
 #[test]
@@ -91,7 +93,7 @@ fn a_new_list_stands_behind_the_other_one() {
         new_read,
         ..PluginEdit::default()
     };
-    insta::assert_snapshot!(change(text, &[one, two, three]).expect("it can be changed"));
+    insta::assert_snapshot!(change_grants(text, &[one, two, three]).expect("it can be changed"));
 }
 
 /// Both plugins have the same list, but only one of them is changed.
@@ -104,11 +106,11 @@ fn what_cannot_be_changed_in_place_is_refused() {
         ..PluginEdit::default()
     };
     let nothing = PluginEdit::default();
-    assert_eq!(change(shared, &[one, nothing]), Err(NotInPlace));
+    assert_eq!(change_grants(shared, &[one, nothing]), Err(NotInPlace));
     let folded = "plugins:\n- name: a\n  allow:\n  - >-\n    /spec/a\n  - /spec/b\n";
     let drop = PluginEdit {
         allow: Some(lists(&[&[], &["/spec/b"]])),
         ..PluginEdit::default()
     };
-    assert_eq!(change(folded, &[drop]), Err(NotInPlace));
+    assert_eq!(change_grants(folded, &[drop]), Err(NotInPlace));
 }

@@ -1,17 +1,19 @@
-use super::{Change, Changes, NotInPlace, change};
+//! Names and digests of files.
+
+use crate::chain::edit::{NewFile, NewFiles, NotInPlace, rename_files};
 
 const NEW: &str = "00000000000000000000000000000000000000000000000000000000000000ff";
 const OLD: &str = "9F86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 
-fn changes() -> Changes {
+fn changes() -> NewFiles {
     let packed = |old: &str, name: &str| {
-        let change = Change {
+        let change = NewFile {
             name: name.to_owned(),
             sha256: NEW.to_owned(),
         };
         (old.to_owned(), change)
     };
-    Changes::from([
+    NewFiles::from([
         packed("a.wasm", "a.wasm.gz"),
         packed("named-so.wasm.gz", "named-so.wasm.gz"),
     ])
@@ -24,16 +26,16 @@ fn check(plugins: &str, expected: &str) {
         let plugins = plugins.replace("OLD", OLD).replace("NEW", NEW);
         format!("apiVersion: podloom.dev/v1alpha1\nkind: MutatorChain\n{plugins}")
     };
-    assert_eq!(change(&full(plugins), &changes()), Ok(full(expected)));
+    assert_eq!(rename_files(&full(plugins), &changes()), Ok(full(expected)));
 }
 
 #[track_caller]
 fn check_error(plugins: &str) {
-    assert_eq!(change(plugins, &changes()), Err(NotInPlace));
+    assert_eq!(rename_files(plugins, &changes()), Err(NotInPlace));
 }
 
 #[test]
-fn only_names_and_digests_change() {
+fn only_names_and_digests_rename_files() {
     check("plugins: []\n", "plugins: []\n");
     check(
         "# Größe, and a.wasm in a comment\nplugins:\n- name: a   # first\n  file:   a.wasm # not packed\n  config: {file: a.wasm, sha256: OLD}\n- {name: b, file: b.wasm, sha256: OLD}\n\n# the end",
@@ -64,7 +66,7 @@ fn the_text_before_is_counted_in_bytes() {
         let text = |file: &str| {
             format!("{before}# \u{1f9f5}\nplugins: [{{name: a, file: {file}}}]\n...\n")
         };
-        let changed = change(&text("a.wasm"), &changes());
+        let changed = rename_files(&text("a.wasm"), &changes());
         assert_eq!(changed, Ok(text("a.wasm.gz")), "{before:?}");
     }
 }
