@@ -16,8 +16,9 @@ use crate::bundle::{MAX_BYTES, gzip};
 use crate::chain::{paths, size};
 use crate::cli::BuildArguments;
 use crate::error::CommandError;
+use crate::explain::sheet;
 use crate::manifest::Depth;
-use crate::output::{QUIET, TITLE, WARNING, paint, print_note};
+use crate::output::{WARNING, paint, print_note};
 use crate::{load, manifest, output};
 
 /// The target that plugins are compiled for.
@@ -124,29 +125,24 @@ fn replace(bundle: &Path, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
 
 fn describe(file: &Path, found: &Inspection) -> String {
     let about = &found.description;
-    let title = format!("{} {}", about.name, about.version);
-    let mut text = format!(
-        "{}  {}\n",
-        paint(TITLE, &title),
-        paint(QUIET, &about.summary)
-    );
-    let mut row = |name: &str, value: &str| {
-        let _infallible = writeln!(text, "   {name:<14} {value}");
-    };
     let share = (found.shipped_bytes * 100).div_ceil(MAX_BYTES);
-    row("file", &file.display().to_string());
-    row("sha256", &found.sha256);
-    row("Wasm", &size(found.wasm_bytes));
-    row(
-        "as shipped",
-        &format!(
-            "{}, {share} % of what a ConfigMap holds",
-            size(found.shipped_bytes)
+    let shipped = size(found.shipped_bytes);
+    let rows = [
+        ("file", file.display().to_string()),
+        ("sha256", found.sha256.clone()),
+        ("Wasm", size(found.wasm_bytes)),
+        (
+            "as shipped",
+            format!("{shipped}, {share} % of what a ConfigMap holds"),
         ),
-    );
-    row("contract", &found.contract);
-    row("imports", &paths(&found.imports));
-    text
+        ("contract", found.contract.clone()),
+        ("imports", paths(&found.imports)),
+    ];
+    sheet(
+        &format!("{} {}", about.name, about.version),
+        &about.summary,
+        &rows,
+    )
 }
 
 /// Notes on what the author should still do.
@@ -172,21 +168,18 @@ pub(super) fn advice(bundle: &Path, found: &Inspection) -> String {
     match listed(&manifest) {
         Some(files) if files.contains(&name) => {}
         listed => {
-            let problem = if listed.is_some() {
-                "does not list"
-            } else {
-                "does not exist yet and must list"
+            let (problem, head) = match listed {
+                Some(_) => ("does not list", ""),
+                None => (
+                    "does not exist yet and must list",
+                    "apiVersion: podloom.dev/v1alpha1\nkind: MutatorChain\nplugins:\n",
+                ),
             };
             let plugin = &found.description.name;
             add(&format!(
                 "{} {problem} {name}; add these lines (`podloom plugin inspect` shows what to allow):\n\
-                 {}- name: {plugin}\n  file: {name}\n  allow: [...]",
-                manifest.display(),
-                if listed.is_some() {
-                    ""
-                } else {
-                    "apiVersion: podloom.dev/v1alpha1\nkind: MutatorChain\nplugins:\n"
-                },
+                 {head}- name: {plugin}\n  file: {name}\n  allow: [...]",
+                manifest.display()
             ));
         }
     }
@@ -199,18 +192,14 @@ fn listed(manifest: &Path) -> Option<Vec<String>> {
         return None;
     }
     let documents = manifest::read_values(&manifest.display().to_string(), Depth::Flat);
-    let files = documents.unwrap_or_default().into_iter().flat_map(|chain| {
-        let plugins = chain.get("plugins").and_then(Value::as_array);
-        let files = plugins
-            .into_iter()
-            .flatten()
-            .filter_map(|entry| entry.get("file"));
-        files
-            .filter_map(Value::as_str)
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
-    });
-    Some(files.collect())
+    let documents = documents.unwrap_or_default();
+    let plugins = documents
+        .iter()
+        .filter_map(|chain| chain.get("plugins")?.as_array());
+    let files = plugins
+        .flatten()
+        .filter_map(|entry| entry.get("file")?.as_str());
+    Some(files.map(str::to_owned).collect())
 }
 
 // Runs cargo.
@@ -232,11 +221,15 @@ fn check_crate(directory: &Path) -> Result<(), CommandError> {
 
 /// Builds the crate in release mode, and returns the WebAssembly module.
 fn compile(directory: &Path) -> Result<Vec<u8>, CommandError> {
-    let manifest = directory.join("Cargo.toml");
-    let manifest = manifest
-        .canonicalize()
-        .with_context(|| manifest.display().to_string())?;
-    let output = run_cargo(&mut command(directory, &manifest))?;
+    for name in RUSTFLAGS {
+        if std::env::var_os(name).is_some_and(|flags| !flags.is_empty()) {
+            print_note(&format!(
+                "ignoring the environment variable {name}: set the flags of a plugin in its .cargo/config.toml\n"
+            ));
+        }
+    }
+    let arguments = ["build", "--release", "--lib", "--target", TARGET];
+    let (output, messages) = cargo(directory, &arguments, &RUSTFLAGS)?;
     if !output.status.success() {
         return Err(CommandError::invalid(format!(
             "{}: cargo build failed ({}); see the messages above",
@@ -244,39 +237,31 @@ fn compile(directory: &Path) -> Result<Vec<u8>, CommandError> {
             output.status
         )));
     }
-    let messages = String::from_utf8_lossy(&output.stdout);
-    let file = module(&messages, &manifest).ok_or_else(|| {
+    let files = messages
+        .iter()
+        .filter_map(|message| message.get("filenames")?.as_array());
+    let files = files.flatten().filter_map(Value::as_str).map(Path::new);
+    let mut modules = files.filter(|file| file.extension().is_some_and(|it| it == "wasm"));
+    let file = modules.next().ok_or_else(|| {
         CommandError::invalid(format!(
             "{}: cargo built no WebAssembly module; add these lines:\n[lib]\ncrate-type = [\"cdylib\", \"rlib\"]",
             directory.join("Cargo.toml").display()
         ))
     })?;
-    Ok(fs::read(&file).with_context(|| file.display().to_string())?)
+    Ok(fs::read(file).with_context(|| file.display().to_string())?)
 }
 
-/// Compiles the crate's native unit tests, and returns the program that runs them; none if they do not compile.
-fn compile_tests(directory: &Path) -> Result<Option<PathBuf>, CommandError> {
+/// Runs cargo without these variables. Returns its messages about the crate too: it prints diagnostics on standard error, and JSON about
+/// the files that it built on standard output.
+fn cargo(
+    directory: &Path,
+    arguments: &[&str],
+    ignored: &[&str],
+) -> anyhow::Result<(Output, Vec<Value>)> {
     let manifest = directory.join("Cargo.toml");
     let manifest = manifest
         .canonicalize()
         .with_context(|| manifest.display().to_string())?;
-    let mut cargo = cargo(directory, &manifest, &["test", "--no-run", "--lib"]);
-    let output = run_cargo(&mut cargo)?;
-    let messages = String::from_utf8_lossy(&output.stdout);
-    let program = of_crate(&messages, &manifest)
-        .filter_map(|message| message.get("executable")?.as_str().map(PathBuf::from))
-        .next();
-    Ok(program.filter(|_| output.status.success()))
-}
-
-fn run_cargo(cargo: &mut Command) -> anyhow::Result<Output> {
-    cargo
-        .output()
-        .context("could not start cargo; install Rust, see https://rustup.rs")
-}
-
-/// Cargo prints diagnostics on standard error, and JSON about the files that it built on standard output.
-fn cargo(directory: &Path, manifest: &Path, arguments: &[&str]) -> Command {
     let mut cargo = Command::new("cargo");
     cargo
         .args(arguments)
@@ -285,53 +270,30 @@ fn cargo(directory: &Path, manifest: &Path, arguments: &[&str]) -> Command {
             "json-render-diagnostics",
             "--manifest-path",
         ])
-        .arg(manifest)
+        .arg(&manifest)
         .current_dir(directory)
         .stdin(Stdio::null())
         .stderr(Stdio::inherit());
-    cargo
-}
-
-fn command(directory: &Path, manifest: &Path) -> Command {
-    let arguments = ["build", "--release", "--lib", "--target", TARGET];
-    let mut cargo = cargo(directory, manifest, &arguments);
-    for name in RUSTFLAGS {
-        if std::env::var_os(name).is_some_and(|flags| !flags.is_empty()) {
-            print_note(&format!(
-                "ignoring the environment variable {name}: set the flags of a plugin in its .cargo/config.toml\n"
-            ));
-        }
+    for name in ignored {
         cargo.env_remove(name);
     }
-    cargo
-}
-
-/// The WebAssembly file that cargo reports for a manifest.
-fn module(messages: &str, manifest: &Path) -> Option<PathBuf> {
-    of_crate(messages, manifest)
-        .filter_map(|message| message.get("filenames").cloned())
-        .flat_map(|files| files.as_array().cloned().unwrap_or_default())
-        .filter_map(|file| file.as_str().map(PathBuf::from))
-        .find(|file| {
-            file.extension()
-                .is_some_and(|extension| extension == "wasm")
-        })
-}
-
-/// Cargo's messages about the crate with this manifest.
-fn of_crate(messages: &str, manifest: &Path) -> impl Iterator<Item = Value> {
-    let is_ours = move |message: &Value| {
+    let output = cargo
+        .output()
+        .context("could not start cargo; install Rust, see https://rustup.rs")?;
+    let is_ours = |message: &Value| {
         let path = message.get("manifest_path").and_then(Value::as_str);
         path.is_some_and(|path| {
             Path::new(path)
                 .canonicalize()
-                .is_ok_and(|path| path == manifest)
+                .is_ok_and(|it| it == manifest)
         })
     };
-    let messages = messages.lines();
-    messages
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .filter(is_ours)
+    let text = String::from_utf8_lossy(&output.stdout);
+    let messages = text
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok());
+    let messages = messages.filter(is_ours).collect();
+    Ok((output, messages))
 }
 
 // Finds out whether the file with the schema of a configuration is old, and rewrites it.
@@ -349,14 +311,17 @@ fn check_schema(directory: &Path) -> Result<(), CommandError> {
     let Some(tests) = native_tests(directory)? else {
         return Ok(());
     };
-    if is_fresh(directory, &tests)? {
+    if run_test(directory, &tests, "check")? {
         return Ok(());
     }
+    let own = match directory.strip_prefix(".").unwrap_or(directory) {
+        own if own.as_os_str().is_empty() => String::new(),
+        own => format!(" {}", own.display()),
+    };
     Err(CommandError::invalid(format!(
         "{}: the schema of the configuration is old: the type of the configuration has changed since the file was written; \
-         write it with `{}`, which also rewrites the expected results of the cases, and commit it",
-        directory.display(),
-        update(directory)
+         write it with `podloom plugin test{own} --update`, which also rewrites the expected results of the cases, and commit it",
+        directory.display()
     )))
 }
 
@@ -365,7 +330,7 @@ fn write_schema(directory: &Path) -> Result<(), CommandError> {
     let Some(tests) = native_tests(directory)? else {
         return Ok(());
     };
-    if is_fresh(directory, &tests)? {
+    if run_test(directory, &tests, "check")? {
         return Ok(());
     }
     if !run_test(directory, &tests, "write")? {
@@ -378,22 +343,15 @@ fn write_schema(directory: &Path) -> Result<(), CommandError> {
     Ok(())
 }
 
-fn update(directory: &Path) -> String {
-    let directory = directory.strip_prefix(".").unwrap_or(directory);
-    let separator = if directory.as_os_str().is_empty() {
-        ""
-    } else {
-        " "
-    };
-    format!(
-        "podloom plugin test{separator}{} --update",
-        directory.display()
-    )
-}
-
-/// The crate's native tests; none, with a note, if they do not compile: that must not keep an author from building.
+/// Compiles the crate's native unit tests, and returns the program that runs them; none, with a note, if they do not compile: that must
+/// not keep an author from building.
 fn native_tests(directory: &Path) -> Result<Option<PathBuf>, CommandError> {
-    let tests = compile_tests(directory)?;
+    let (output, messages) = cargo(directory, &["test", "--no-run", "--lib"], &[])?;
+    let mut programs = messages
+        .iter()
+        .filter_map(|it| it.get("executable")?.as_str());
+    let program = programs.next().map(PathBuf::from);
+    let tests = program.filter(|_| output.status.success());
     if tests.is_none() {
         print_note(&format!(
             "{} the native tests do not compile, so it was not checked whether the schema of the configuration is old\n",
@@ -401,10 +359,6 @@ fn native_tests(directory: &Path) -> Result<Option<PathBuf>, CommandError> {
         ));
     }
     Ok(tests)
-}
-
-fn is_fresh(directory: &Path, tests: &Path) -> anyhow::Result<bool> {
-    run_test(directory, tests, "check")
 }
 
 /// Runs the test; a crate without one passes.

@@ -1,6 +1,5 @@
 //! `podloom plugin inspect`: shows what a plugin file contains.
 
-use std::fmt::Write;
 use std::path::Path;
 
 use podloom_mutators::{
@@ -12,8 +11,9 @@ use serde_json::{Map, Value, json};
 use crate::chain::{paths, size};
 use crate::cli::{InspectArguments, InspectFormat};
 use crate::error::{CommandError, Diagnostic};
+use crate::explain::sheet;
 use crate::manifest::{Depth, Document};
-use crate::output::{QUIET, TITLE, json_text, paint};
+use crate::output::json_text;
 use crate::{load, manifest, output, sbom};
 
 /// Compiles a plugin, calls its description, and prints it.
@@ -42,55 +42,41 @@ pub(crate) fn run(arguments: &InspectArguments) -> Result<(), CommandError> {
 
 fn describe(found: &Inspection, crates: Option<&VersionInfo>) -> String {
     let about = &found.description;
-    let title = format!("{} {}", about.name, about.version);
-    let mut text = format!(
-        "{}  {}\n",
-        paint(TITLE, &title),
-        paint(QUIET, &about.summary)
-    );
-    let mut row = |name: &str, value: &str| {
-        let _infallible = writeln!(text, "   {name:<14} {value}");
+    let limits = match found.size {
+        PluginSize::Standard => "",
+        PluginSize::Large => "; its entry in chain.yaml needs limits: { size: Large }",
     };
-    row("contract", &format!("{} ({})", found.contract, form(found)));
-    row("sha256", &found.sha256);
-    row(
-        "size",
-        &format!(
-            "{} as shipped, {} of Wasm{}",
-            size(found.shipped_bytes),
-            size(found.wasm_bytes),
-            match found.size {
-                PluginSize::Standard => "",
-                PluginSize::Large => "; its entry in chain.yaml needs limits: { size: Large }",
-            }
+    let (shipped, wasm) = (size(found.shipped_bytes), size(found.wasm_bytes));
+    let configuration = match about.config_schema {
+        Some(_) => "has a schema, see -o json",
+        None => "none",
+    };
+    let made_of = match crates {
+        Some(crates) => format!("{} crates, see podloom sbom", crates.packages.len()),
+        None => "unknown; podloom plugin build records it".to_owned(),
+    };
+    let rows = [
+        ("contract", format!("{} ({})", found.contract, form(found))),
+        ("sha256", found.sha256.clone()),
+        (
+            "size",
+            format!("{shipped} as shipped, {wasm} of Wasm{limits}"),
         ),
-    );
-    row(
-        "compiled in",
-        &format!("{} ms", found.compile_time.as_millis()),
-    );
-    row("imports", &paths(&found.imports));
-    row("needs to write", &paths(&about.writes));
-    row("needs to read", &paths(&about.reads));
-    row(
-        "configuration",
-        if about.config_schema.is_some() {
-            "has a schema, see -o json"
-        } else {
-            "none"
-        },
-    );
-    row(
-        "made of",
-        &crates.map_or_else(
-            || "unknown; podloom plugin build records it".to_owned(),
-            |crates| {
-                let count = crates.packages.len();
-                format!("{count} crates, see podloom sbom")
-            },
+        (
+            "compiled in",
+            format!("{} ms", found.compile_time.as_millis()),
         ),
-    );
-    text
+        ("imports", paths(&found.imports)),
+        ("needs to write", paths(&about.writes)),
+        ("needs to read", paths(&about.reads)),
+        ("configuration", configuration.to_owned()),
+        ("made of", made_of),
+    ];
+    sheet(
+        &format!("{} {}", about.name, about.version),
+        &about.summary,
+        &rows,
+    )
 }
 
 fn json(found: &Inspection, crates: Option<&VersionInfo>) -> anyhow::Result<String> {

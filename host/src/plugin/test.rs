@@ -28,16 +28,12 @@ use crate::subjects::{Warnings, subjects};
 use crate::{chain, feed, load, manifest, output, source_age};
 
 /// The result for a file of pods.
+#[derive(Default)]
 struct Tried {
-    pods: Vec<TriedPod>,
+    /// Each pod with its title. If the plugin rejected it, the reason is among the errors.
+    pods: Vec<(String, TrialOutcome)>,
     golden: Option<(String, Golden)>,
     errors: Vec<Diagnostic>,
-}
-
-/// The result for one pod. If the plugin rejected it, the reason is among the errors.
-struct TriedPod {
-    title: String,
-    outcome: TrialOutcome,
 }
 
 enum TrialOutcome {
@@ -102,10 +98,9 @@ fn check(arguments: &TestArguments, plugin: &Path) -> Result<(), CommandError> {
         output::print(&tally.line(directory))?;
         errors.extend(tally.errors);
     }
-    if errors.is_empty() {
-        Ok(())
-    } else {
-        Err(CommandError::CheckFailed(errors))
+    match errors.is_empty() {
+        true => Ok(()),
+        false => Err(CommandError::CheckFailed(errors)),
     }
 }
 
@@ -132,9 +127,8 @@ fn try_cases(
     for case in cases {
         let tried = match try_case(bench, &case, arguments) {
             Err(CommandError::Invalid(errors)) => Tried {
-                pods: Vec::new(),
-                golden: None,
                 errors,
+                ..Tried::default()
             },
             tried => tried?,
         };
@@ -163,11 +157,7 @@ fn try_file(
     arguments: &TestArguments,
 ) -> Result<Tried, CommandError> {
     let documents = manifest::read(&[file.to_owned()], Depth::Flat)?;
-    let mut tried = Tried {
-        pods: Vec::new(),
-        golden: None,
-        errors: Vec::new(),
-    };
+    let mut tried = Tried::default();
     let mut texts = Vec::new();
     for (document, subject) in subjects(&documents, &arguments.namespace, Warnings::Printed)? {
         let outcome = match trial::of(chain, &subject) {
@@ -192,10 +182,7 @@ fn try_file(
                 }
             },
         };
-        tried.pods.push(TriedPod {
-            title: document.title(),
-            outcome,
-        });
+        tried.pods.push((document.title(), outcome));
     }
     // The golden file is compared only if all pods have a result.
     if let Some(path) = golden.filter(|_| texts.len() == tried.pods.len()) {
@@ -256,10 +243,9 @@ fn cases_of(directory: &Path) -> Result<Vec<Case>, CommandError> {
             "{shown} has no cases: name the file of a pod NAME{POD}"
         )));
     }
-    if errors.is_empty() {
-        Ok(cases)
-    } else {
-        Err(CommandError::Invalid(errors))
+    match errors.is_empty() {
+        true => Ok(cases),
+        false => Err(CommandError::Invalid(errors)),
     }
 }
 
@@ -295,10 +281,9 @@ fn build_crate(
     arguments: &TestArguments,
 ) -> Result<(PathBuf, TestArguments), CommandError> {
     let bundle = build::in_crate(directory, BUNDLE);
-    let old = if arguments.update {
-        OldSchema::Write
-    } else {
-        OldSchema::Refuse
+    let old = match arguments.update {
+        true => OldSchema::Write,
+        false => OldSchema::Refuse,
     };
     let built = build::build(directory, &bundle, old)?;
     let size = chain::size(built.found.shipped_bytes);
@@ -359,28 +344,28 @@ fn find(chain: &Path, file: &Path, name: Option<&str>) -> Result<Map<String, Val
         |name| format!("plugin {name}"),
     );
     let documents = manifest::read_values(&shown, Depth::Flat)?;
-    let mut found: Vec<&Map<String, Value>> = entries(&documents)
-        .filter(|entry| match name {
-            Some(name) => text(entry, "name") == name,
-            None => text(entry, "file") == file,
-        })
-        .collect();
-    match (found.pop(), found.is_empty()) {
-        (Some(entry), true) => {
+    let text = |entry: &Map<String, Value>, key: &str| {
+        let text = entry.get(key).and_then(Value::as_str);
+        text.unwrap_or_default().to_owned()
+    };
+    let mut found = entries(&documents).filter(|entry| match name {
+        Some(name) => text(entry, "name") == name,
+        None => text(entry, "file") == file,
+    });
+    match (found.next(), found.next()) {
+        (Some(entry), None) => {
             let mut entry = entry.clone();
             entry.retain(|key, _| !IGNORED.contains(&key.as_str()));
             Ok(entry)
         }
-        (Some(_), false) => Err(CommandError::Usage(format!(
+        (Some(_), Some(_)) => Err(CommandError::Usage(format!(
             "{shown} has several entries for {wanted}; choose one with --entry NAME"
         ))),
         (None, _) => {
-            let names: Vec<&str> = entries(&documents)
-                .map(|entry| text(entry, "name"))
-                .collect();
+            let names = entries(&documents).map(|entry| text(entry, "name"));
             Err(CommandError::invalid(format!(
                 "{shown} has no {wanted}; choose one of its plugins with --entry NAME: {}",
-                names.join(", ")
+                names.collect::<Vec<_>>().join(", ")
             )))
         }
     }
@@ -402,10 +387,6 @@ fn entries(documents: &[Value]) -> impl Iterator<Item = &Map<String, Value>> {
     let chains = documents.iter().filter_map(|chain| chain.get("plugins"));
     let entries = chains.filter_map(Value::as_array).flatten();
     entries.filter_map(Value::as_object)
-}
-
-fn text<'a>(entry: &'a Map<String, Value>, key: &str) -> &'a str {
-    entry.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
 // Runs a plugin on the pods of a corpus, of which only the count and the violations are shown.
@@ -550,17 +531,15 @@ impl Bench {
         let found = inspect(&self.engine, &self.file, Some(&fields.unwrap_or_default()))
             .map_err(|error| unusable(&self.name, error, config))?;
         let about = found.description;
+        let writes = allow.map_or(about.writes, <[String]>::to_vec);
         let fields = [
-            ("name", Value::from(about.name)),
-            (
-                "allow",
-                allow.map_or(about.writes, <[String]>::to_vec).into(),
-            ),
+            ("name", about.name.into()),
+            ("allow", writes.into()),
             ("read", about.reads.into()),
         ];
-        Ok(fields
+        let fields = fields
             .into_iter()
-            .map(|(key, value)| (key.to_owned(), value))
-            .collect())
+            .map(|(key, value)| (key.to_owned(), value));
+        Ok(fields.collect())
     }
 }

@@ -14,23 +14,24 @@ use super::trial::{CALLS, Trial, covers};
 use super::{TrialOutcome, Tried};
 use crate::chain::size;
 use crate::error::{CommandError, Diagnostic, escape_controls, shown};
+use crate::explain::{count, table};
 use crate::output::{ADDED, ERROR, QUIET, REMOVED, TITLE, WARNING, paint, yaml};
 use crate::{explain, stamp};
 
 /// The details of every pod of a file.
 pub(super) fn file(chain: &Chain, tried: &Tried) -> String {
     let mut text = String::new();
-    for pod in &tried.pods {
-        match &pod.outcome {
+    for (title, outcome) in &tried.pods {
+        match outcome {
             TrialOutcome::Ran(trial) => {
-                let _infallible = writeln!(text, "{}", paint(TITLE, &pod.title));
+                let _infallible = writeln!(text, "{}", paint(TITLE, title));
                 for plugin in chain.plugins() {
                     text.push_str(&about(plugin, trial));
                 }
             }
             TrialOutcome::Denied(reason) => {
                 let denied = paint(WARNING, &format!("denied: {reason}"));
-                let _infallible = writeln!(text, "{}\n  {denied}", paint(TITLE, &pod.title));
+                let _infallible = writeln!(text, "{}\n  {denied}", paint(TITLE, title));
             }
             TrialOutcome::Failed => {}
         }
@@ -52,11 +53,11 @@ pub(super) fn case(name: &str, width: usize, tried: &Tried) -> String {
     let name = format!("{name:width$}");
     let mut text = format!("{outcome} {}", paint(TITLE, &name));
     let mut separator = "  ";
-    for pod in &tried.pods {
-        let did = match &pod.outcome {
+    for (_, outcome) in &tried.pods {
+        let did = match outcome {
             TrialOutcome::Ran(trial) => format!(
                 "{}, {} us, {}",
-                explain::count(trial.run.writes.len(), "write"),
+                count(trial.run.writes.len(), "write"),
                 trial.median.as_micros(),
                 size(trial.run.memory)
             ),
@@ -98,35 +99,23 @@ fn about(plugin: &Plugin, trial: &Trial) -> String {
     let mut row = |name: &str, value: &str| {
         let _infallible = writeln!(text, "    {name:<14} {value}");
     };
-    let yes_or_no = |holds: bool| {
-        if holds {
-            "yes".to_owned()
-        } else {
-            paint(ERROR, "no")
-        }
+    let yes_or_no = |holds: bool| match holds {
+        true => "yes".to_owned(),
+        false => paint(ERROR, "no"),
     };
     row("deterministic", &yes_or_no(trial.is_deterministic));
-    if plugin.idempotent {
-        row("idempotent", &yes_or_no(trial.is_idempotent()));
-    } else {
-        let is = if trial.is_idempotent() {
-            "yes, on this pod"
-        } else {
-            "no"
-        };
-        row("idempotent", &format!("{is}; not required"));
-    }
-    row(
-        "time per call",
-        &format!("{} us (median of {CALLS})", trial.median.as_micros()),
-    );
+    let is_idempotent = match (plugin.idempotent, trial.is_idempotent()) {
+        (true, holds) => yes_or_no(holds),
+        (false, true) => "yes, on this pod; not required".to_owned(),
+        (false, false) => "no; not required".to_owned(),
+    };
+    row("idempotent", &is_idempotent);
+    let median = trial.median.as_micros();
+    row("time per call", &format!("{median} us (median of {CALLS})"));
+    let (used, limit) = (size(trial.run.memory), size(plugin.limits.memory));
     row(
         "memory",
-        &format!(
-            "{} at the end of a call, of {}",
-            size(trial.run.memory),
-            size(plugin.limits.memory)
-        ),
+        &format!("{used} at the end of a call, of {limit}"),
     );
     row(
         "may write",
@@ -163,14 +152,7 @@ fn rights(plugin: &Plugin, trial: &Trial) -> Vec<String> {
     }
     let heads = ["asked", "granted", "written"].map(str::to_owned);
     rows.insert(0, heads);
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let (first, second) = (width(0), width(1));
-    rows.iter()
-        .map(|[asked, granted, written]| format!("{asked:first$}  {granted:second$}  {written}"))
-        .collect()
+    table(&rows)
 }
 
 // Golden files: the expected results.
