@@ -17,7 +17,7 @@ use serde_json::Value;
 use self::authors::Authors;
 use self::proof::{Proof, Tree};
 use self::report::Report;
-use self::source::{Origin, Source};
+use self::source::Origin;
 use crate::cli::{BlameArguments, BlameFormat};
 use crate::error::CommandError;
 use crate::feed::block_on;
@@ -29,15 +29,15 @@ const WORK: u64 = 100_000_000;
 
 /// Reads the pod, and prints it with who wrote each line.
 pub(crate) fn run(arguments: &BlameArguments) -> Result<(), CommandError> {
-    let source = block_on(Source::read(arguments))?;
-    let stamp = Stamp::of(&source.pod);
-    let fields = ManagedFields::of(&source.pod, WORK);
+    let (pod, origin) = block_on(source::read(arguments))?;
+    let stamp = Stamp::of(&pod);
+    let fields = ManagedFields::of(&pod, WORK);
     let authors = Authors {
         plugins: stamp.plugins(),
         fields: &fields,
     };
-    let proof = prove(arguments, source.origin, &stamp, &source.pod, &authors)?;
-    let text = blame(&source.pod, &stamp, &authors, &proof, arguments.output)?;
+    let proof = prove(arguments, origin, &stamp, &pod, &authors)?;
+    let text = blame(&pod, &stamp, &authors, &proof, arguments.output)?;
     output::print(&text)
 }
 

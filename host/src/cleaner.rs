@@ -6,11 +6,11 @@ use anstyle::Style;
 use jiff::Timestamp;
 use kube::Client;
 use podloom_api::{CleanerObject, CleanerSpec, ConditionResult, ConditionVerdict, PlannedObject};
+use podloom_controllers::CleanerSettings;
 use podloom_controllers::cleaner::offline;
 use podloom_controllers::cleaner::offline::{
     Cause, Live, Next, Question, Rehearsal, Stage, TargetLine,
 };
-use podloom_controllers::{CleanerSettings, Findings};
 use podloom_syntax::text::{cut, joined};
 use serde_json::{Value, json};
 
@@ -19,8 +19,7 @@ use crate::error::{CommandError, Diagnostic, shown};
 use crate::feed::block_on;
 use crate::manifest::{Depth, Document, Step, Unknown};
 use crate::output::{ADDED, CHANGED, QUIET, REMOVED, TITLE, paint};
-use crate::render::{Problems, sort};
-use crate::render::{diagnostic, typed};
+use crate::render::{Problems, diagnostic, typed};
 use crate::{lists, manifest, output, render};
 
 /// Reads, checks, evaluates and prints. Evaluates nothing if any Cleaner has an error, and reports the errors of all.
@@ -29,30 +28,13 @@ pub(crate) fn check(arguments: &CleanerCheckArguments) -> Result<(), CommandErro
     let found = Files::read(arguments, &mut problems)?;
     let settings = arguments.settings();
     let cleaners = found.cleaners(&arguments.namespace, &settings, &mut problems)?;
-    finish(&mut problems, arguments, CommandError::Invalid)?;
+    problems.finish(arguments.strict, CommandError::Invalid)?;
     let at = arguments.at.unwrap_or_else(Timestamp::now);
     let lines = block_on(rehearse(&found, &cleaners, arguments, (&settings, at)))?;
     print(&lines, arguments.output)?;
     let mut problems = Problems::default();
     lines.iter().for_each(|line| judge(line, &mut problems));
-    finish(&mut problems, arguments, CommandError::CheckFailed)
-}
-
-/// Prints the warnings, and fails if there are errors.
-fn finish(
-    problems: &mut Problems,
-    arguments: &CleanerCheckArguments,
-    failed: fn(Vec<Diagnostic>) -> CommandError,
-) -> Result<(), CommandError> {
-    if arguments.strict {
-        problems.errors.append(&mut problems.warnings);
-    }
-    sort(&mut problems.errors);
-    problems.warnings.iter().for_each(output::warn);
-    match problems.errors.is_empty() {
-        true => Ok(()),
-        false => Err(failed(std::mem::take(&mut problems.errors))),
-    }
+    problems.finish(arguments.strict, CommandError::CheckFailed)
 }
 
 async fn rehearse<'a>(
@@ -228,7 +210,8 @@ impl Files {
                 created: created.map(|time| time.0),
             };
             let findings = offline::check(&cleaner.spec, cleaner.namespace, settings);
-            report(&cleaner, &findings, problems);
+            // Where the schema refuses a field too, the finding says better what to write.
+            problems.add(document, &findings, |earlier, error| *earlier = error);
             checked.push(cleaner);
         }
         Ok(checked)
@@ -245,23 +228,6 @@ impl Files {
         });
         objects.collect()
     }
-}
-
-/// Adds findings to the problems. Where the schema refuses a field too, the finding says better what to write.
-fn report(cleaner: &Checked<'_>, findings: &Findings, problems: &mut Problems) {
-    let document = cleaner.document;
-    let known = problems.errors.len();
-    for finding in &findings.refusals {
-        let error = diagnostic(document, finding, finding.text.clone());
-        let mut earlier = problems.errors.iter_mut().take(known);
-        match earlier.find(|it| it.position == error.position && it.field == error.field) {
-            Some(earlier) => *earlier = error,
-            None => problems.errors.push(error),
-        }
-    }
-    let warnings = findings.warnings.iter();
-    let warnings = warnings.map(|it| diagnostic(document, it, it.text.clone()));
-    problems.warnings.extend(warnings);
 }
 
 // Prints what Cleaners would do.

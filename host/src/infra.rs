@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 
 use crate::cli::{Format, InfraCheckArguments};
 use crate::error::{CommandError, Diagnostic, escape_controls};
+use crate::explain::count;
 use crate::manifest::{Depth, Document, DocumentKind, Unknown};
-use crate::render::{Problems, sort};
-use crate::render::{diagnostic, typed};
-use crate::{explain, manifest, output, render};
+use crate::render::{Problems, typed};
+use crate::{manifest, output, render};
 
 /// Reads, checks and prints. Prints nothing that is sent if any object has an error, and reports the errors of all.
 pub(crate) fn check(arguments: &InfraCheckArguments) -> Result<(), CommandError> {
@@ -27,13 +27,13 @@ pub(crate) fn check(arguments: &InfraCheckArguments) -> Result<(), CommandError>
         return Err(CommandError::Usage(text.to_owned()));
     }
     let mut problems = Problems::default();
-    let found = read(&arguments.files, arguments, &mut problems)?;
+    let (documents, others) = read(&arguments.files, arguments, &mut problems)?;
     let before = match arguments.previous.as_slice() {
         [] => None,
-        files => Some(read(files, arguments, &mut problems)?.documents),
+        files => Some(read(files, arguments, &mut problems)?.0),
     };
     let namespace = arguments.namespace.as_str();
-    let new = objects(&found.documents, namespace, &mut problems)?;
+    let new = objects(&documents, namespace, &mut problems)?;
     let previous = before
         .as_deref()
         .map(|documents| Objects::read(documents, namespace, Status::Read));
@@ -44,44 +44,24 @@ pub(crate) fn check(arguments: &InfraCheckArguments) -> Result<(), CommandError>
         problems.errors.extend(unreadable);
     }
     let planned = check_all(&new, previous.as_ref(), arguments, &mut problems);
-    if arguments.strict {
-        problems.errors.append(&mut problems.warnings);
-    }
-    sort(&mut problems.errors);
-    problems.warnings.iter().for_each(output::warn);
-    if !problems.errors.is_empty() {
-        return Err(CommandError::Invalid(problems.errors));
-    }
-    output::print_note(&found.counted());
+    problems.finish(arguments.strict, CommandError::Invalid)?;
+    let checked = count(documents.len(), "object");
+    output::print_note(&match others {
+        0 => format!("checked {checked}\n"),
+        others => {
+            let others = count(others, "object");
+            format!("checked {checked}, and left out {others} of other kinds\n")
+        }
+    });
     print(&planned, arguments)
 }
 
-/// The objects of our kinds in some files.
-struct Files {
-    documents: Vec<Document>,
-    /// How many objects of other kinds there are.
-    others: usize,
-}
-
-impl Files {
-    fn counted(&self) -> String {
-        let objects = |count| explain::count(count, "object");
-        let checked = objects(self.documents.len());
-        match self.others {
-            0 => format!("checked {checked}\n"),
-            others => format!(
-                "checked {checked}, and left out {} of other kinds\n",
-                objects(others)
-            ),
-        }
-    }
-}
-
+/// The objects of our kinds in some files, and how many objects of other kinds there are.
 fn read(
     files: &[String],
     arguments: &InfraCheckArguments,
     problems: &mut Problems,
-) -> Result<Files, CommandError> {
+) -> Result<(Vec<Document>, usize), CommandError> {
     let depth = Depth::of(arguments.recursive);
     let found = manifest::find(files, &[], depth)?;
     let is_readable = found.errors.is_empty();
@@ -97,10 +77,7 @@ fn read(
             files.join(", ")
         )));
     }
-    Ok(Files {
-        documents,
-        others: others.len(),
-    })
+    Ok((documents, others.len()))
 }
 
 /// Reads the objects, and checks them against their schemas. One that breaks its schema is checked further if it fits its type.
@@ -124,18 +101,12 @@ fn objects<'a>(
 
 /// Warns if nothing has a previous version: that looks like success, though no change was checked.
 fn unrelated(new: &Objects<'_>, previous: &Objects<'_>) -> Option<Diagnostic> {
-    let has_any = new
-        .clusters
-        .iter()
-        .any(|it| same(&previous.clusters, it).is_some())
-        || new
-            .clouds
-            .iter()
-            .any(|it| same(&previous.clouds, it).is_some())
-        || new
-            .providers
-            .iter()
-            .any(|it| same(&previous.providers, it).is_some());
+    fn any<K>(new: &[Object<'_, K>], previous: &[Object<'_, K>]) -> bool {
+        new.iter().any(|it| same(previous, it).is_some())
+    }
+    let has_any = any(&new.clusters, &previous.clusters)
+        || any(&new.clouds, &previous.clouds)
+        || any(&new.providers, &previous.providers);
     let text = "no object is in --previous under the same kind, namespace and name, so no change was checked";
     (!has_any).then(|| Diagnostic::new(text))
 }
@@ -185,21 +156,9 @@ fn check_all<'a>(
     planned
 }
 
-/// Adds findings to the problems. A field that its schema refuses already is not told twice.
+/// A field that its schema refuses already is not told twice.
 fn report(document: &Document, findings: &Findings, problems: &mut Problems) {
-    let known = problems.errors.len();
-    for finding in &findings.refusals {
-        let error = diagnostic(document, finding, finding.text.clone());
-        let earlier = problems.errors.iter().take(known);
-        let mut same =
-            earlier.filter(|it| it.position == error.position && it.field == error.field);
-        if same.next().is_none() {
-            problems.errors.push(error);
-        }
-    }
-    let warnings = findings.warnings.iter();
-    let warnings = warnings.map(|it| diagnostic(document, it, it.text.clone()));
-    problems.warnings.extend(warnings);
+    problems.add(document, findings, |_, _| ());
 }
 
 // The Clusters, clouds and Infrastructure Managers of some files, as the types of their kinds.
@@ -246,20 +205,19 @@ impl<'a> Objects<'a> {
             let DocumentKind::Infrastructure(kind) = manifest::kind(document) else {
                 continue;
             };
-            let place = Place {
-                document,
-                kind,
-                namespace: match kind.is_global() {
-                    true => "",
-                    false => document.namespace(namespace),
-                },
-                status,
+            let home = match kind.is_global() {
+                true => "",
+                false => document.namespace(namespace),
             };
             let read = match kind {
-                Kind::Cluster => place.object().map(|it| objects.clusters.push(it)),
-                Kind::Cloud | Kind::GlobalCloud => place.object().map(|it| objects.clouds.push(it)),
+                Kind::Cluster => {
+                    object(document, kind, home, status).map(|it| objects.clusters.push(it))
+                }
+                Kind::Cloud | Kind::GlobalCloud => {
+                    object(document, kind, home, status).map(|it| objects.clouds.push(it))
+                }
                 Kind::InfrastructureProvider | Kind::GlobalInfrastructureProvider => {
-                    place.object().map(|it| objects.providers.push(it))
+                    object(document, kind, home, status).map(|it| objects.providers.push(it))
                 }
             };
             if let Err(diagnostic) = read {
@@ -301,40 +259,35 @@ fn same<'o, K>(objects: &'o [Object<'_, K>], other: &Object<'_, K>) -> Option<&'
     found.map(|it| &it.value)
 }
 
-/// Where an object is from, and what it is.
-struct Place<'a, 'n> {
+/// Reads a document of this kind and namespace as its type.
+fn object<'a, S, U>(
     document: &'a Document,
     kind: InfrastructureKind,
-    namespace: &'n str,
+    namespace: &str,
     status: Status,
-}
-
-impl<'a> Place<'a, '_> {
-    fn object<S, U>(&self) -> Result<Object<'a, Stored<S, U>>, Diagnostic>
-    where
-        S: Clone,
-        U: Clone,
-        Stored<S, U>: DeserializeOwned,
-    {
-        let document = self.document;
-        let stored = match self.status {
-            Status::Read => serde_json::from_value(document.value.clone()).ok(),
-            Status::LeftOut => None,
-        };
-        let mut value: Stored<S, U> = match stored {
-            Some(value) => value,
-            None => typed(document)?,
-        };
-        // A kind without namespaces has none, whatever its manifest says.
-        let namespace = Some(self.namespace).filter(|it| !it.is_empty());
-        value.metadata.namespace = namespace.map(str::to_owned);
-        Ok(Object {
-            document,
-            value,
-            kind: self.kind,
-            namespace: self.namespace.to_owned(),
-        })
-    }
+) -> Result<Object<'a, Stored<S, U>>, Diagnostic>
+where
+    S: Clone,
+    U: Clone,
+    Stored<S, U>: DeserializeOwned,
+{
+    let stored = match status {
+        Status::Read => serde_json::from_value(document.value.clone()).ok(),
+        Status::LeftOut => None,
+    };
+    let mut value: Stored<S, U> = match stored {
+        Some(value) => value,
+        None => typed(document)?,
+    };
+    // A kind without namespaces has none, whatever its manifest says.
+    let home = Some(namespace).filter(|it| !it.is_empty());
+    value.metadata.namespace = home.map(str::to_owned);
+    Ok(Object {
+        document,
+        value,
+        kind,
+        namespace: namespace.to_owned(),
+    })
 }
 
 // Prints what is sent to Infrastructure Managers.

@@ -6,10 +6,10 @@ mod portal;
 mod report;
 
 use std::borrow::Borrow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use anyhow::Context;
-use podloom_controllers::Finding;
+use podloom_controllers::{Finding, Findings};
 use podloom_mutation::{NamespaceMetadata, PluginRun, PodMutator, Severity, remarks_of};
 use podloom_mutators::Chain;
 use serde::de::DeserializeOwned;
@@ -41,10 +41,44 @@ pub(crate) struct Problems {
     pub(crate) warnings: Vec<Diagnostic>,
 }
 
-/// What objects are rendered from besides themselves; none if some of that has errors.
-struct Needed {
-    configs: Option<Configs>,
-    tunnels: Option<Tunnels>,
+impl Problems {
+    /// Adds findings about a document. If a field has an error already, `again` decides what becomes of that one.
+    pub(crate) fn add(
+        &mut self,
+        document: &Document,
+        findings: &Findings,
+        again: fn(&mut Diagnostic, Diagnostic),
+    ) {
+        let known = self.errors.len();
+        for finding in &findings.refusals {
+            let error = diagnostic(document, finding, finding.text.clone());
+            let mut earlier = self.errors.iter_mut().take(known);
+            match earlier.find(|it| it.position == error.position && it.field == error.field) {
+                Some(earlier) => again(earlier, error),
+                None => self.errors.push(error),
+            }
+        }
+        let warnings = findings.warnings.iter();
+        let warnings = warnings.map(|it| diagnostic(document, it, it.text.clone()));
+        self.warnings.extend(warnings);
+    }
+
+    /// Prints the warnings, and fails if there are errors. Warnings are errors if the user wants that.
+    pub(crate) fn finish(
+        mut self,
+        is_strict: bool,
+        failed: fn(Vec<Diagnostic>) -> CommandError,
+    ) -> Result<(), CommandError> {
+        if is_strict {
+            self.errors.append(&mut self.warnings);
+        }
+        sort(&mut self.errors);
+        self.warnings.iter().for_each(output::warn);
+        match self.errors.is_empty() {
+            true => Ok(()),
+            false => Err(failed(self.errors)),
+        }
+    }
 }
 
 /// A document, and what became of it.
@@ -117,12 +151,8 @@ fn render_found<'a>(
         .warnings
         .extend(browser::warnings(documents, &refused));
     let is_refused = |kind: &DocumentKind| {
-        let mut indices = refused.iter();
-        indices.any(|index| {
-            documents
-                .get(*index)
-                .is_some_and(|document| manifest::kind(document) == *kind)
-        })
+        let mut documents = refused.iter().filter_map(|index| documents.get(*index));
+        documents.any(|document| manifest::kind(document) == *kind)
     };
     let is_complete = found.errors.is_empty() && duplicates.is_empty();
     let renders_browsers = is_complete && !is_refused(&DocumentKind::BrowserConfig);
@@ -130,10 +160,9 @@ fn render_found<'a>(
     let renders = !is_refused(&DocumentKind::Namespace);
     let settings = arguments.tunnel.settings();
     let tunnels = Tunnels::of(documents, namespace, &refused, settings, problems);
-    let needed = Needed {
-        configs: Some(configs).filter(|_| renders_browsers),
-        tunnels: Some(tunnels).filter(|_| renders_tunnels),
-    };
+    // None if some of what objects are rendered from has errors.
+    let configs = Some(configs).filter(|_| renders_browsers);
+    let tunnels = Some(tunnels).filter(|_| renders_tunnels);
     problems.errors.extend(duplicates);
     let chain = chain(arguments, problems)?;
     let (Some(chain), true) = (chain, renders) else {
@@ -153,7 +182,15 @@ fn render_found<'a>(
         let unknown = given.iter().filter_map(manifest::unknown_owner);
         problems.warnings.extend(unknown);
     }
-    Ok(render_all(given, &refused, &needed, &setting))
+    Ok(given
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| !refused.contains(index))
+        .filter_map(|(index, document)| {
+            let needed = (configs.as_ref(), tunnels.as_ref());
+            Some((document, render(index, document, needed, &setting)?))
+        })
+        .collect())
 }
 
 /// Loads the chain, if there is one. None if it has errors, which are added to the problems.
@@ -177,42 +214,26 @@ fn chain(
     }
 }
 
-/// Renders what has no errors of its own.
-fn render_all<'a>(
-    documents: &'a [Document],
-    refused: &BTreeSet<usize>,
-    needed: &Needed,
+/// Renders a document that has no errors of its own; none if something that it is rendered from has.
+fn render(
+    index: usize,
+    document: &Document,
+    (configs, tunnels): (Option<&Configs>, Option<&Tunnels>),
     setting: &Setting<'_>,
-) -> Vec<Outcome<'a>> {
-    let mut outcomes = Vec::new();
-    for (index, document) in documents.iter().enumerate() {
-        if refused.contains(&index) {
-            continue;
-        }
-        let result = match manifest::kind(document) {
-            DocumentKind::Browser => match &needed.configs {
-                Some(configs) => browser::render(document, configs, setting),
-                None => continue,
-            },
-            DocumentKind::PortalExpose => match &needed.tunnels {
-                Some(tunnels) => tunnels.render(index, document, setting),
-                None => continue,
-            },
-            DocumentKind::Pod => pod::render(document, setting),
-            DocumentKind::Workload(template) => {
-                pod::render_templates(document, &[template], setting)
-            }
-            DocumentKind::Named(templates) => pod::render_templates(document, &templates, setting),
-            DocumentKind::BrowserConfig
-            | DocumentKind::TunnelClass
-            | DocumentKind::Namespace
-            | DocumentKind::Infrastructure(_)
-            | DocumentKind::Cleaner
-            | DocumentKind::Other => Ok(Rendered::unchanged(document)),
-        };
-        outcomes.push((document, result));
-    }
-    outcomes
+) -> Option<Result<Rendered, ObjectError>> {
+    Some(match manifest::kind(document) {
+        DocumentKind::Browser => browser::render(document, configs?, setting),
+        DocumentKind::PortalExpose => tunnels?.render(index, document, setting),
+        DocumentKind::Pod => pod::render(document, setting),
+        DocumentKind::Workload(template) => pod::render_templates(document, &[template], setting),
+        DocumentKind::Named(templates) => pod::render_templates(document, &templates, setting),
+        DocumentKind::BrowserConfig
+        | DocumentKind::TunnelClass
+        | DocumentKind::Namespace
+        | DocumentKind::Infrastructure(_)
+        | DocumentKind::Cleaner
+        | DocumentKind::Other => Ok(Rendered::unchanged(document)),
+    })
 }
 
 /// A document that was rendered or rejected, and what each plugin did.

@@ -15,14 +15,7 @@ use crate::manifest::{Depth, Document, DocumentKind};
 use crate::render::Namespaces;
 use crate::render::pod::{Subject, subject_of};
 use crate::subjects::{Warnings, subjects};
-use crate::{lists, manifest};
-
-/// The pod, and where it came from.
-pub(super) struct Source {
-    pub(super) pod: Value,
-    /// Why it is not known, if it is not.
-    pub(super) origin: Result<Origin, String>,
-}
+use crate::{lists, load, manifest};
 
 /// What the pod was before it passed the chain.
 pub(super) struct Origin {
@@ -39,53 +32,60 @@ enum Unread {
     Failed(kube::Error),
 }
 
-impl Source {
-    pub(super) async fn read(arguments: &BlameArguments) -> Result<Self, CommandError> {
-        match &arguments.file {
-            Some(file) => Self::of_file(file, arguments),
-            None => Self::of_cluster(arguments).await,
-        }
+/// The pod, and where it came from, or why that is not known.
+pub(super) async fn read(
+    arguments: &BlameArguments,
+) -> Result<(Value, Result<Origin, String>), CommandError> {
+    match &arguments.file {
+        Some(file) => of_file(file, arguments),
+        None => of_cluster(arguments).await,
     }
+}
 
-    fn of_file(file: &str, arguments: &BlameArguments) -> Result<Self, CommandError> {
-        let document = pod_in(file)?;
-        let namespace = arguments.namespace.as_deref().unwrap_or("default");
-        let namespace = document.namespace(namespace).to_owned();
-        let origin = match &arguments.template {
-            Some(template) => Ok(of_template(template, &namespace)?),
-            None => Err(
-                "a file does not say what the pod was made of: give its Deployment, or what made it, as --template"
-                    .to_owned(),
-            ),
-        };
-        Ok(Self {
-            pod: document.value,
-            origin,
-        })
-    }
+fn of_file(
+    file: &str,
+    arguments: &BlameArguments,
+) -> Result<(Value, Result<Origin, String>), CommandError> {
+    let document = pod_in(file)?;
+    let namespace = arguments.namespace.as_deref().unwrap_or("default");
+    let namespace = document.namespace(namespace).to_owned();
+    let origin = match &arguments.template {
+        Some(template) => Ok(of_template(template, &namespace)?),
+        None => Err(
+            "a file does not say what the pod was made of: give its Deployment, or what made it, as --template"
+                .to_owned(),
+        ),
+    };
+    Ok((document.value, origin))
+}
 
-    async fn of_cluster(arguments: &BlameArguments) -> Result<Self, CommandError> {
-        let Connection { client, namespace } = lists::connect().await?;
-        let namespace = arguments.namespace.clone().unwrap_or(namespace);
-        // The command line has either a file or a pod.
-        let name = arguments.pod.as_deref().unwrap_or_default();
-        let mut pod = read(&client, "v1", "pods", Some(&namespace), name)
-            .await
-            .map_err(|unread| unread.into_error(&format!("pod {namespace}/{name}")))?;
-        if let Value::Object(fields) = &mut pod {
-            fields.insert("apiVersion".to_owned(), "v1".into());
-            fields.insert("kind".to_owned(), "Pod".into());
-        }
-        let mut origin = match (&arguments.plugins, &arguments.template) {
-            (Some(_), Some(template)) => Ok(of_template(template, &namespace)?),
-            (Some(_), None) => template_of(&client, &pod, &namespace).await?,
-            (None, _) => Err(String::new()),
-        };
-        if let Ok(origin) = &mut origin {
-            add_namespace(&client, &namespace, &mut origin.subject).await?;
-        }
-        Ok(Self { pod, origin })
+async fn of_cluster(
+    arguments: &BlameArguments,
+) -> Result<(Value, Result<Origin, String>), CommandError> {
+    let Connection { client, namespace } = lists::connect().await?;
+    let namespace = arguments.namespace.clone().unwrap_or(namespace);
+    // The command line has either a file or a pod.
+    let name = arguments.pod.as_deref().unwrap_or_default();
+    let mut pod = get(&client, "v1", "pods", Some(&namespace), name)
+        .await
+        .map_err(|unread| unread.into_error(&format!("pod {namespace}/{name}")))?;
+    if let Value::Object(fields) = &mut pod {
+        fields.insert("apiVersion".to_owned(), "v1".into());
+        fields.insert("kind".to_owned(), "Pod".into());
     }
+    let mut origin = match (&arguments.plugins, &arguments.template) {
+        (Some(_), Some(template)) => Ok(of_template(template, &namespace)?),
+        (Some(_), None) => match of_owner(&client, &pod, &namespace).await {
+            Err(Unknown::Failed(error)) => return Err(error),
+            Err(Unknown::Because(why)) => Err(why),
+            Ok(origin) => Ok(origin),
+        },
+        (None, _) => Err(String::new()),
+    };
+    if let Ok(origin) = &mut origin {
+        add_namespace(&client, &namespace, &mut origin.subject).await?;
+    }
+    Ok((pod, origin))
 }
 
 /// The only pod in a file.
@@ -127,7 +127,7 @@ async fn add_namespace(
     namespace: &str,
     subject: &mut Subject,
 ) -> Result<(), CommandError> {
-    match read(client, "v1", "namespaces", None, namespace).await {
+    match get(client, "v1", "namespaces", None, namespace).await {
         Ok(object) => {
             let request = mem::take(&mut subject.request);
             subject.request = request.of_namespace(Some(NamespaceMetadata::of(&object)));
@@ -135,31 +135,26 @@ async fn add_namespace(
         }
         Err(Unread::NotThere) => Ok(()),
         Err(Unread::Forbidden(message)) => {
-            lists_warning(&message);
+            load::warn(&format!(
+                "the namespace cannot be read ({message}), so plugins and namespaceSelector see only the label with its name"
+            ));
             Ok(())
         }
         Err(failed) => Err(failed.into_error(&format!("namespace {namespace}"))),
     }
 }
 
-fn lists_warning(message: &str) {
-    crate::load::warn(&format!(
-        "the namespace cannot be read ({message}), so plugins and namespaceSelector see only the label with its name"
-    ));
-}
-
 /// Reads an object with the user's own rights.
-async fn read(
+async fn get(
     client: &Client,
     api_version: &str,
     plural: &str,
     namespace: Option<&str>,
     name: &str,
 ) -> Result<Value, Unread> {
-    let root = if api_version.contains('/') {
-        "apis"
-    } else {
-        "api"
+    let root = match api_version.contains('/') {
+        true => "apis",
+        false => "api",
     };
     let place = namespace.map(|namespace| format!("namespaces/{namespace}/"));
     let url = format!(
@@ -221,24 +216,12 @@ enum Unknown {
     Failed(CommandError),
 }
 
-/// The template of what owns the pod, as it was when the pod was made; or why it is not known.
-async fn template_of(
-    client: &Client,
-    pod: &Value,
-    namespace: &str,
-) -> Result<Result<Origin, String>, CommandError> {
-    match find(client, pod, namespace).await {
-        Ok(origin) => Ok(Ok(origin)),
-        Err(Unknown::Because(why)) => Ok(Err(why)),
-        Err(Unknown::Failed(error)) => Err(error),
-    }
-}
-
-async fn find(client: &Client, pod: &Value, namespace: &str) -> Result<Origin, Unknown> {
+/// The template of what owns the pod, as it was when the pod was made.
+async fn of_owner(client: &Client, pod: &Value, namespace: &str) -> Result<Origin, Unknown> {
     let owner = owner(pod).map_err(Unknown::Because)?;
     let (version, name) = (owner.api_version, owner.name);
     let title = format!("{} {namespace}/{name}", owner.kind);
-    let object = read(client, version, owner.plural, Some(namespace), name).await;
+    let object = get(client, version, owner.plural, Some(namespace), name).await;
     let mut object = object.map_err(|unread| Unknown::of(unread, &title))?;
     if object.pointer("/metadata/uid").and_then(Value::as_str) != Some(owner.uid) {
         let why = format!("{title} was deleted and created again since the pod was made");
@@ -246,14 +229,8 @@ async fn find(client: &Client, pod: &Value, namespace: &str) -> Result<Origin, U
     }
     if let Some(name) = revision(pod, &owner) {
         let what = format!("ControllerRevision {namespace}/{name}");
-        let revision = read(
-            client,
-            "apps/v1",
-            "controllerrevisions",
-            Some(namespace),
-            &name,
-        )
-        .await;
+        let revisions = "controllerrevisions";
+        let revision = get(client, "apps/v1", revisions, Some(namespace), &name).await;
         let mut revision = revision.map_err(|unread| Unknown::of(unread, &what))?;
         let template = revision.pointer_mut("/data/spec/template").map(Value::take);
         let spec = object.get_mut("spec").and_then(Value::as_object_mut);
