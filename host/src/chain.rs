@@ -20,7 +20,6 @@ use crate::cli::{CheckArguments, VerifyArguments};
 use crate::error::{CommandError, Diagnostic};
 use crate::explain::{count, sheet};
 use crate::feed::FoundPod;
-use crate::manifest::Depth;
 use crate::output::{QUIET, json_text, paint};
 use crate::subjects::{Warnings, subjects};
 use crate::{feed, load, manifest, output, source_age};
@@ -244,7 +243,7 @@ impl Tally {
 fn try_pods(chain: &Chain, pods: &Pods<'_>, each: Each<'_>) -> Result<String, CommandError> {
     let mut tally = Tally::default();
     if !pods.files.is_empty() {
-        let documents = manifest::read(pods.files, Depth::Flat)?;
+        let documents = manifest::read(pods.files)?;
         for (document, subject) in &subjects(&documents, pods.namespace, pods.warnings)? {
             let request = Arc::new(subject.request.clone());
             each(&document.title(), &subject.pod, &request);

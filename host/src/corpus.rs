@@ -15,8 +15,9 @@ use sha2::{Digest, Sha256};
 use crate::cli::RecordArguments;
 use crate::error::CommandError;
 use crate::explain::count;
-use crate::feed::{KINDS, Reading, Submitted, block_on, cleaned, field, name, no_pod, submitted};
+use crate::feed::{KINDS, Reading, Submitted, block_on, cleaned, no_pod, submitted};
 use crate::lists::{Pages, Place};
+use crate::manifest::metadata;
 use crate::output;
 
 /// Records the objects of the cluster in a directory.
@@ -95,7 +96,7 @@ impl Recording {
         let mut pages = Pages::of(&client, place);
         while let Some(page) = self.reading.next(&mut pages, what).await? {
             for object in page {
-                let namespace = field(&object, "namespace");
+                let namespace = metadata(&object, "namespace").to_owned();
                 if self.reading.is_left_out(&namespace) {
                     continue;
                 }
@@ -123,7 +124,7 @@ impl Recording {
         let group = api_version.and_then(|it| it.split_once('/')).map(|it| it.0);
         let group = group.filter(|group| group.contains('.'));
         let group = group.map_or_else(String::new, |group| format!("{group}."));
-        let file = format!("{kind}.{group}{}", name(&object));
+        let file = format!("{kind}.{group}{}", metadata(&object, "name"));
         self.directory
             .store(&namespace, &file, &output::yaml(&object)?)?;
         self.namespaces.insert(namespace);

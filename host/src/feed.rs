@@ -20,6 +20,7 @@ use crate::cli::{Against, PodArguments, RecordArguments};
 use crate::error::{CommandError, Diagnostic, shown};
 use crate::explain::count;
 use crate::lists::{Connection, Pages, Place, Trouble};
+use crate::manifest::metadata;
 use crate::render::Namespaces;
 use crate::render::pod::Subject;
 use crate::{lists, output};
@@ -200,7 +201,8 @@ impl Reading {
                 Ok(Some(page)) => {
                     for namespace in page {
                         let about = NamespaceMetadata::of(&namespace);
-                        self.namespaces.insert(name(&namespace), about);
+                        let name = metadata(&namespace, "name").to_owned();
+                        self.namespaces.insert(name, about);
                     }
                 }
                 Err(Trouble::Forbidden(message)) if !self.is_selective => {
@@ -278,17 +280,4 @@ impl Reading {
             why,
         });
     }
-}
-
-/// The name of an object.
-pub(crate) fn name(object: &Value) -> String {
-    field(object, "name")
-}
-
-/// A field of the metadata.
-pub(crate) fn field(object: &Value, field: &str) -> String {
-    let text = object
-        .get("metadata")
-        .and_then(|it| it.get(field)?.as_str());
-    text.unwrap_or_default().to_owned()
 }

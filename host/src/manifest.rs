@@ -10,7 +10,9 @@ mod syntax;
 mod untouched;
 
 pub(crate) use check::{Schemas, check, check_with};
-pub(crate) use document::{Document, Step, get, get_mut, name as field_name, steps};
+pub(crate) use document::{
+    Document, Step, controller, get, get_mut, metadata, name as field_name, steps,
+};
 pub(crate) use kinds::{
     DocumentKind, NamedTemplate, Outlined, Template, apply as name_templates, is_cleaner,
     is_infrastructure, kind, workload,
@@ -121,8 +123,8 @@ pub(crate) fn find_each(
 /// # Errors
 ///
 /// Everything that cannot be read as an object, in all files at once.
-pub(crate) fn read(files: &[String], depth: Depth) -> Result<Vec<Document>, CommandError> {
-    let found = find(files, &[], depth)?;
+pub(crate) fn read(files: &[String]) -> Result<Vec<Document>, CommandError> {
+    let found = find(files, &[], Depth::Flat)?;
     found.checked().map_err(CommandError::Invalid)
 }
 
@@ -131,8 +133,8 @@ pub(crate) fn read(files: &[String], depth: Depth) -> Result<Vec<Document>, Comm
 /// # Errors
 ///
 /// Everything that is not valid YAML.
-pub(crate) fn read_values(file: &str, depth: Depth) -> Result<Vec<Value>, CommandError> {
-    let documents = read_any(file, depth)?.into_iter();
+pub(crate) fn read_values(file: &str) -> Result<Vec<Value>, CommandError> {
+    let documents = read_any(file)?.into_iter();
     Ok(documents.map(|document| document.value).collect())
 }
 
@@ -141,9 +143,9 @@ pub(crate) fn read_values(file: &str, depth: Depth) -> Result<Vec<Value>, Comman
 /// # Errors
 ///
 /// Everything that is not valid YAML.
-pub(crate) fn read_any(file: &str, depth: Depth) -> Result<Vec<Document>, CommandError> {
+pub(crate) fn read_any(file: &str) -> Result<Vec<Document>, CommandError> {
     let mut found = Found::default();
-    for place in source::find_all(&[file.to_owned()], depth, &mut found.errors)? {
+    for place in source::find_all(&[file.to_owned()], Depth::Flat, &mut found.errors)? {
         let read = source::open(&place).map_err(|error| vec![error]);
         match read.and_then(|source| parse::documents(&source)) {
             Ok(documents) => found.documents.extend(documents),

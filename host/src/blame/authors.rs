@@ -197,11 +197,11 @@ pub(super) struct Line {
 pub(super) fn of(pod: &Value) -> anyhow::Result<Vec<Line>> {
     let mut pod = pod.clone();
     remove_records(&mut pod);
-    let mut writer = Writer { lines: Vec::new() };
+    let mut lines = Vec::new();
     if let Value::Object(fields) = &pod {
-        writer.fields(fields, "", 0)?;
+        write_fields(&mut lines, fields, "", 0)?;
     }
-    Ok(writer.lines)
+    Ok(lines)
 }
 
 fn remove_records(pod: &mut Value) {
@@ -216,80 +216,80 @@ fn remove_records(pod: &mut Value) {
     }
 }
 
-struct Writer {
-    lines: Vec<Line>,
+fn write_fields(
+    lines: &mut Vec<Line>,
+    fields: &Map<String, Value>,
+    path: &str,
+    indent: usize,
+) -> anyhow::Result<()> {
+    for (key, value) in fields {
+        let path = format!("{path}/{}", key.replace('~', "~0").replace('/', "~1"));
+        let has_more = match value {
+            Value::Object(inner) => !inner.is_empty(),
+            Value::Array(elements) => !elements.is_empty(),
+            _ => false,
+        };
+        if has_more {
+            let text = output::yaml(&json!({ key: null }))?;
+            let text = text.trim_end().trim_end_matches("null").trim_end();
+            lines.push(line(text, &path, indent, true));
+        }
+        match value {
+            Value::Object(inner) if has_more => write_fields(lines, inner, &path, indent + STEP)?,
+            Value::Array(elements) if has_more => write_elements(lines, elements, &path, indent)?,
+            scalar => write_scalar(lines, &json!({ key.as_str(): scalar }), &path, indent)?,
+        }
+    }
+    Ok(())
 }
 
-impl Writer {
-    fn fields(
-        &mut self,
-        fields: &Map<String, Value>,
-        path: &str,
-        indent: usize,
-    ) -> anyhow::Result<()> {
-        for (key, value) in fields {
-            let path = format!("{path}/{}", key.replace('~', "~0").replace('/', "~1"));
-            match value {
-                Value::Object(inner) if !inner.is_empty() => {
-                    self.head(key, &path, indent)?;
-                    self.fields(inner, &path, indent + STEP)?;
-                }
-                Value::Array(elements) if !elements.is_empty() => {
-                    self.head(key, &path, indent)?;
-                    self.elements(elements, &path, indent)?;
-                }
-                scalar => self.scalar(&json!({ key.as_str(): scalar }), &path, indent)?,
+fn write_elements(
+    lines: &mut Vec<Line>,
+    elements: &[Value],
+    path: &str,
+    indent: usize,
+) -> anyhow::Result<()> {
+    for (segment, element) in element_segments(path, elements).iter().zip(elements) {
+        let path = format!("{path}/{segment}");
+        let first = lines.len();
+        match element {
+            Value::Object(inner) if !inner.is_empty() => {
+                write_fields(lines, inner, &path, indent + STEP)?;
+            }
+            Value::Array(inner) if !inner.is_empty() => {
+                write_elements(lines, inner, &path, indent + STEP)?;
+            }
+            scalar => {
+                write_scalar(lines, &json!([scalar]), &path, indent)?;
+                continue;
             }
         }
-        Ok(())
-    }
-
-    fn elements(&mut self, elements: &[Value], path: &str, indent: usize) -> anyhow::Result<()> {
-        for (segment, element) in element_segments(path, elements).iter().zip(elements) {
-            let path = format!("{path}/{segment}");
-            let first = self.lines.len();
-            match element {
-                Value::Object(inner) if !inner.is_empty() => {
-                    self.fields(inner, &path, indent + STEP)?;
-                }
-                Value::Array(inner) if !inner.is_empty() => {
-                    self.elements(inner, &path, indent + STEP)?;
-                }
-                scalar => {
-                    self.scalar(&json!([scalar]), &path, indent)?;
-                    continue;
-                }
-            }
-            // The dash stands where the first line of the element is indented.
-            if let Some(line) = self.lines.get_mut(first) {
-                line.text.replace_range(indent..=indent, "-");
-            }
+        // The dash stands where the first line of the element is indented.
+        if let Some(line) = lines.get_mut(first) {
+            line.text.replace_range(indent..=indent, "-");
         }
-        Ok(())
     }
+    Ok(())
+}
 
-    fn head(&mut self, key: &str, path: &str, indent: usize) -> anyhow::Result<()> {
-        let text = output::yaml(&json!({ key: null }))?;
-        let text = text.trim_end().trim_end_matches("null").trim_end();
-        self.push(text, path, indent, true);
-        Ok(())
-    }
+/// Writes an object or a list with one scalar, or with an empty object or list.
+fn write_scalar(
+    lines: &mut Vec<Line>,
+    value: &Value,
+    path: &str,
+    indent: usize,
+) -> anyhow::Result<()> {
+    let text = output::yaml(value)?;
+    lines.extend(text.lines().map(|text| line(text, path, indent, false)));
+    Ok(())
+}
 
-    /// Writes an object or a list with one scalar, or with an empty object or list.
-    fn scalar(&mut self, value: &Value, path: &str, indent: usize) -> anyhow::Result<()> {
-        for text in output::yaml(value)?.lines() {
-            self.push(text, path, indent, false);
-        }
-        Ok(())
-    }
-
-    fn push(&mut self, text: &str, path: &str, indent: usize, is_head: bool) {
-        let indent = if text.is_empty() { 0 } else { indent };
-        self.lines.push(Line {
-            text: format!("{:indent$}{text}", ""),
-            path: path.to_owned(),
-            is_head,
-        });
+fn line(text: &str, path: &str, indent: usize, is_head: bool) -> Line {
+    let indent = if text.is_empty() { 0 } else { indent };
+    Line {
+        text: format!("{:indent$}{text}", ""),
+        path: path.to_owned(),
+        is_head,
     }
 }
 

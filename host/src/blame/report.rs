@@ -12,6 +12,7 @@ use super::proof::{Proof, short};
 use crate::cli::BlameFormat;
 use crate::error::{escape_controls, shown};
 use crate::managed_fields::ManagedFields;
+use crate::manifest::metadata;
 use crate::output::{self, ADDED, CHANGED, QUIET, WARNING, paint};
 
 /// A pod, and who wrote its lines.
@@ -34,10 +35,7 @@ pub(super) fn render(report: &Report<'_>, format: BlameFormat) -> anyhow::Result
 impl Report<'_> {
     /// As `shop/web`.
     fn name(&self) -> String {
-        let text = |field: &str| {
-            let metadata = self.pod.get("metadata");
-            metadata.and_then(|metadata| metadata.get(field)?.as_str())
-        };
+        let text = |field: &str| Some(metadata(self.pod, field)).filter(|it| !it.is_empty());
         let name = text("name").or_else(|| text("generateName"));
         let name = name.unwrap_or("(without a name)");
         match text("namespace") {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::cli::BlameArguments;
 use crate::error::CommandError;
 use crate::lists::Connection;
-use crate::manifest::{Depth, Document, DocumentKind};
+use crate::manifest::{Document, DocumentKind};
 use crate::render::Namespaces;
 use crate::render::pod::{Subject, subject_of};
 use crate::subjects::{Warnings, subjects};
@@ -90,7 +90,7 @@ async fn of_cluster(
 
 /// The only pod in a file.
 fn pod_in(file: &str) -> Result<Document, CommandError> {
-    let documents = manifest::read(&[file.to_owned()], Depth::Flat)?.into_iter();
+    let documents = manifest::read(&[file.to_owned()])?.into_iter();
     let is_pod = |document: &Document| manifest::kind(document) == DocumentKind::Pod;
     let mut pods: Vec<Document> = documents.filter(is_pod).collect();
     match (pods.pop(), pods.len()) {
@@ -107,7 +107,7 @@ fn pod_in(file: &str) -> Result<Document, CommandError> {
 
 /// The only pod or pod template in a file, as it comes to the chain in this namespace.
 fn of_template(file: &str, namespace: &str) -> Result<Origin, CommandError> {
-    let documents = manifest::read(&[file.to_owned()], Depth::Flat)?;
+    let documents = manifest::read(&[file.to_owned()])?;
     let mut subjects = subjects(&documents, namespace, Warnings::Printed)?;
     match (subjects.pop(), subjects.len()) {
         (Some((document, subject)), 0) => Ok(Origin {
@@ -260,10 +260,7 @@ impl Unknown {
 
 /// What controls a pod, if it is made of its template.
 fn owner(pod: &Value) -> Result<Owner<'_>, String> {
-    let owners = pod.pointer("/metadata/ownerReferences");
-    let owners = owners.and_then(Value::as_array).into_iter().flatten();
-    let mut owners = owners.filter(|owner| owner.get("controller") == Some(&true.into()));
-    let Some(owner) = owners.next() else {
+    let Some(owner) = manifest::controller(pod) else {
         return Err(
             "nobody owns this pod, so it is not known how it was submitted: give its manifest as --template"
                 .to_owned(),

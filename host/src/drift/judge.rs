@@ -7,11 +7,12 @@ use podloom_api::names;
 use podloom_mutation::{Dimension, PodRequest, texts};
 use podloom_mutators::{CHAIN, Chain, MUTATIONS, Match, MutationEntry};
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::Unclear;
 use super::webhook::{Namespaces, Webhook};
 use crate::managed_fields::{Entry, ManagedFields};
+use crate::manifest::{self, metadata};
 use crate::stamp::Stamp;
 
 /// The chain that should have seen the pods.
@@ -272,15 +273,15 @@ impl Owner {
 
 impl Pod<'_> {
     pub(super) fn namespace(&self) -> &str {
-        text(self.0, "namespace")
+        metadata(self.0, "namespace")
     }
 
     pub(super) fn name(&self) -> &str {
-        text(self.0, "name")
+        metadata(self.0, "name")
     }
 
     pub(super) fn created(&self) -> Option<Timestamp> {
-        text(self.0, "creationTimestamp").parse().ok()
+        metadata(self.0, "creationTimestamp").parse().ok()
     }
 
     pub(super) fn labels(&self) -> BTreeMap<String, String> {
@@ -291,7 +292,7 @@ impl Pod<'_> {
     pub(super) fn is_over(&self) -> bool {
         let phase = self.0.pointer("/status/phase").and_then(Value::as_str);
         matches!(phase, Some("Succeeded" | "Failed"))
-            || !text(self.0, "deletionTimestamp").is_empty()
+            || !metadata(self.0, "deletionTimestamp").is_empty()
     }
 
     /// Whether a kubelet made it from a file, so that no webhook can change it.
@@ -311,20 +312,14 @@ impl Pod<'_> {
             api_version: "v1".to_owned(),
             kind: "Pod".to_owned(),
             name: self.name().to_owned(),
-            uid: text(self.0, "uid").to_owned(),
+            uid: metadata(self.0, "uid").to_owned(),
         })
     }
 }
 
 /// The controller of an object.
 pub(super) fn controller(object: &Value) -> Option<Owner> {
-    let owners = object.pointer("/metadata/ownerReferences")?.as_array()?;
-    let is_controller = |owner: &&Map<String, Value>| owner.get("controller") == Some(&true.into());
-    let mut controllers = owners
-        .iter()
-        .filter_map(Value::as_object)
-        .filter(is_controller);
-    let controller = controllers.next()?;
+    let controller = manifest::controller(object)?;
     let field = |name: &str| Some(kept(controller.get(name)?.as_str()?));
     Some(Owner {
         api_version: field("apiVersion")?,
@@ -344,12 +339,4 @@ fn kept(text: &str) -> String {
         end = end.saturating_sub(1);
     }
     format!("{}…", text.get(..end).unwrap_or_default())
-}
-
-/// A field of the metadata; empty if there is none.
-pub(super) fn text<'o>(object: &'o Value, field: &str) -> &'o str {
-    let text = object
-        .get("metadata")
-        .and_then(|it| it.get(field)?.as_str());
-    text.unwrap_or_default()
 }

@@ -11,13 +11,14 @@ use serde_json::Value;
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
-use super::judge::{Expected, Judge, Passed, Pod, controller, text};
+use super::judge::{Expected, Judge, Passed, Pod, controller};
 use super::tally::{Findings, Id, Tally};
 use super::webhook::{Installed, Namespaces, Webhook};
 use super::{Reader, Scope};
 use crate::error::CommandError;
 use crate::feed::Skipped;
 use crate::lists::{Objects, Pages, Place, Trouble};
+use crate::manifest::metadata;
 
 /// Where the pod is in a Deployment.
 const TEMPLATE: &str = "/spec/template";
@@ -107,7 +108,7 @@ impl Reading<'_> {
         let mut namespaces = Namespaces::default();
         let why = "so only their names are known";
         let take = |namespace: &Value| {
-            let name = text(namespace, "name").to_owned();
+            let name = metadata(namespace, "name").to_owned();
             namespaces.insert(name, texts(namespace, "labels"));
         };
         self.metadata(&place, "labels of namespaces", why, take)
@@ -195,7 +196,7 @@ impl Reading<'_> {
             return Ok(true);
         }
         let take = |object: &Value| {
-            let id = ["namespace", "uid"].map(|field| text(object, field).to_owned());
+            let id = ["namespace", "uid"].map(|field| metadata(object, field).to_owned());
             let id: Id = id.into();
             if wanted.contains(&id) {
                 take(id, object);

@@ -7,9 +7,10 @@ use podloom_controllers::render::ConfigRef;
 use serde_json::Value;
 use tokio::sync::mpsc::Sender;
 
-use super::{FoundPod, Reading, Scope, Skipped, field, name};
+use super::{FoundPod, Reading, Scope, Skipped};
 use crate::error::CommandError;
 use crate::lists::{Pages, Place};
+use crate::manifest::{controller, metadata, workload};
 use crate::render::browser::{Unmade, subject_of};
 use crate::render::pod;
 
@@ -58,7 +59,7 @@ impl Sending {
     }
 
     async fn send_object(&mut self, kind: Listed, object: Value) -> Result<(), Ended> {
-        let namespace = field(&object, "namespace");
+        let namespace = metadata(&object, "namespace").to_owned();
         if self.reading.is_left_out(&namespace) {
             return Ok(());
         }
@@ -70,7 +71,7 @@ impl Sending {
                 return Ok(());
             }
         };
-        let template = crate::manifest::workload(kind.api_version, kind.kind, &object);
+        let template = workload(kind.api_version, kind.kind, &object);
         let subject = pod::subject_of(
             &object,
             template.as_ref(),
@@ -78,7 +79,7 @@ impl Sending {
             &namespace,
         );
         self.send(FoundPod {
-            name: format!("{} {namespace}/{}", kind.kind, name(&object)),
+            name: format!("{} {namespace}/{}", kind.kind, metadata(&object, "name")),
             namespace,
             subject,
         })
@@ -135,7 +136,7 @@ impl Sending {
         let what = "BrowserConfigs, and so Browsers";
         while let Some(page) = self.reading.next(&mut pages, what).await? {
             for object in page {
-                let namespace = field(&object, "namespace");
+                let namespace = metadata(&object, "namespace").to_owned();
                 // The operator leaves one alone that does not fit its type.
                 if let Ok(config) = serde_json::from_value(object) {
                     configs.entry(namespace).or_default().push(config);
@@ -152,11 +153,11 @@ impl Sending {
         object: Value,
         configs: &BTreeMap<String, Vec<BrowserConfigObject>>,
     ) -> Result<Option<FoundPod>, String> {
-        let namespace = field(&object, "namespace");
+        let namespace = metadata(&object, "namespace").to_owned();
         if self.reading.is_left_out(&namespace) {
             return Ok(None);
         }
-        let title = format!("Browser {namespace}/{}", name(&object));
+        let title = format!("Browser {namespace}/{}", metadata(&object, "name"));
         let failed = |why: String| format!("{title}: {why}");
         let mut object = object;
         if let Value::Object(fields) = &mut object {
@@ -263,13 +264,14 @@ pub(crate) enum Submitted {
 
 /// What an object stands for.
 pub(crate) fn submitted(kind: Listed, object: Value) -> Submitted {
-    let controller = match kind.owners {
-        Owners::Any => None,
-        Owners::Unread | Owners::None => controller(&object),
-    };
-    if let Some((group, name)) = controller {
+    let controller = controller(&object).filter(|_| kind.owners != Owners::Any);
+    if let Some(controller) = controller {
+        let text = |field: &str| controller.get(field).and_then(Value::as_str);
+        let (api_version, name) = (text("apiVersion"), text("kind").unwrap_or_default());
         // One without replicas makes no pods, like those that a rollout leaves behind.
-        if is_read(group, name) || object.pointer("/spec/replicas") == Some(&0.into()) {
+        if is_read(group(api_version.unwrap_or_default()), name)
+            || object.pointer("/spec/replicas") == Some(&0.into())
+        {
             return Submitted::OfOwner;
         }
         if kind.owners == Owners::None {
@@ -299,15 +301,6 @@ pub(crate) fn cleaned(api_version: &str, kind: &str, mut object: Value) -> Optio
         metadata.retain(|field, _| !GIVEN.contains(&field.as_str()));
     }
     Some(object)
-}
-
-/// The group and the kind of an object's controller.
-fn controller(object: &Value) -> Option<(&str, &str)> {
-    let owners = object.pointer("/metadata/ownerReferences")?.as_array()?;
-    let mut owners = owners.iter().filter_map(Value::as_object);
-    let owner = owners.find(|owner| owner.get("controller") == Some(&true.into()))?;
-    let text = |field: &str| owner.get(field).and_then(Value::as_str).unwrap_or_default();
-    Some((group(text("apiVersion")), text("kind")))
 }
 
 /// Whether a kind stands for what it owns. A node does so for its static pods, which no webhook can change.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::Range;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::slices::Written;
 use super::source::Source;
@@ -80,11 +80,7 @@ impl Document {
     }
 
     fn metadata(&self, field: &str) -> &str {
-        self.value
-            .get("metadata")
-            .and_then(|metadata| metadata.get(field))
-            .and_then(Value::as_str)
-            .unwrap_or_default()
+        metadata(&self.value, field)
     }
 
     /// The object as messages name it: `Browser shop/chrome`.
@@ -259,6 +255,22 @@ fn is_plain(key: &str) -> bool {
         && key.bytes().all(|byte| {
             byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_' || byte == b'$'
         })
+}
+
+// What every object has.
+
+/// A field of the metadata; empty if there is none.
+pub(crate) fn metadata<'o>(object: &'o Value, field: &str) -> &'o str {
+    let metadata = object.get("metadata");
+    let text = metadata.and_then(|it| it.get(field)?.as_str());
+    text.unwrap_or_default()
+}
+
+/// What an object says of its controller.
+pub(crate) fn controller(object: &Value) -> Option<&Map<String, Value>> {
+    let owners = object.pointer("/metadata/ownerReferences")?.as_array()?;
+    let mut owners = owners.iter().filter_map(Value::as_object);
+    owners.find(|owner| owner.get("controller") == Some(&true.into()))
 }
 
 #[cfg(test)]

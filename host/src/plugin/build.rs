@@ -17,7 +17,6 @@ use crate::chain::{paths, size};
 use crate::cli::BuildArguments;
 use crate::error::CommandError;
 use crate::explain::sheet;
-use crate::manifest::Depth;
 use crate::output::{WARNING, paint, print_note};
 use crate::{load, manifest, output};
 
@@ -191,7 +190,7 @@ fn listed(manifest: &Path) -> Option<Vec<String>> {
     if !manifest.is_file() {
         return None;
     }
-    let documents = manifest::read_values(&manifest.display().to_string(), Depth::Flat);
+    let documents = manifest::read_values(&manifest.display().to_string());
     let documents = documents.unwrap_or_default();
     let plugins = documents
         .iter()

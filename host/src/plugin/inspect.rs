@@ -12,7 +12,7 @@ use crate::chain::{paths, size};
 use crate::cli::{InspectArguments, InspectFormat};
 use crate::error::{CommandError, Diagnostic};
 use crate::explain::sheet;
-use crate::manifest::{Depth, Document};
+use crate::manifest::Document;
 use crate::output::json_text;
 use crate::{load, manifest, output, sbom};
 
@@ -118,7 +118,7 @@ impl ConfigFile {
     /// Reads a file: one YAML or JSON document, a map.
     pub(super) fn read(path: &Path) -> Result<Self, CommandError> {
         let name = path.display().to_string();
-        let mut documents = manifest::read_any(&name, Depth::Flat)?;
+        let mut documents = manifest::read_any(&name)?;
         let count = documents.len();
         let Some(document) = documents.pop().filter(|_| count == 1) else {
             return Err(CommandError::invalid(format!(

@@ -22,7 +22,6 @@ use crate::cli::TestArguments;
 use crate::error::{CommandError, Diagnostic};
 use crate::explain::count;
 use crate::feed::FoundPod;
-use crate::manifest::Depth;
 use crate::output::{QUIET, paint};
 use crate::subjects::{Warnings, subjects};
 use crate::{chain, feed, load, manifest, output, source_age};
@@ -156,7 +155,7 @@ fn try_file(
     golden: Option<&Path>,
     arguments: &TestArguments,
 ) -> Result<Tried, CommandError> {
-    let documents = manifest::read(&[file.to_owned()], Depth::Flat)?;
+    let documents = manifest::read(&[file.to_owned()])?;
     let mut tried = Tried::default();
     let mut texts = Vec::new();
     for (document, subject) in subjects(&documents, &arguments.namespace, Warnings::Printed)? {
@@ -343,7 +342,7 @@ fn find(chain: &Path, file: &Path, name: Option<&str>) -> Result<Map<String, Val
         || format!("plugin with the file {file}"),
         |name| format!("plugin {name}"),
     );
-    let documents = manifest::read_values(&shown, Depth::Flat)?;
+    let documents = manifest::read_values(&shown)?;
     let text = |entry: &Map<String, Value>, key: &str| {
         let text = entry.get(key).and_then(Value::as_str);
         text.unwrap_or_default().to_owned()

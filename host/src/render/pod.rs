@@ -53,7 +53,7 @@ pub(crate) fn subject_of(
         // The API server generates the names of pods that come from a template.
         name: match template {
             Some(_) => String::new(),
-            None => name(object),
+            None => manifest::metadata(object, "name").to_owned(),
         },
         namespace: namespace.to_owned(),
         selector,
@@ -61,11 +61,6 @@ pub(crate) fn subject_of(
     };
     let request = request.of_namespace(Some(namespaces.get(namespace)));
     Subject { pod, request }
-}
-
-fn name(object: &Value) -> String {
-    let name = object.pointer("/metadata/name").and_then(Value::as_str);
-    name.unwrap_or_default().to_owned()
 }
 
 /// Passes a Pod through the chain.

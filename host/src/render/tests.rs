@@ -1,5 +1,5 @@
 use super::{ObjectError, Problems, settle};
-use crate::manifest::{self, Depth};
+use crate::manifest;
 use crate::mutator::ChainPanicked;
 
 /// A bug of the host must not look like an error in the user's manifest.
@@ -8,7 +8,7 @@ fn a_panic_of_the_chain_exits_with_code_3() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("a.yaml");
     std::fs::write(&file, "apiVersion: v1\nkind: Pod\n").unwrap();
-    let documents = manifest::read(&[file.display().to_string()], Depth::Flat).unwrap();
+    let documents = manifest::read(&[file.display().to_string()]).unwrap();
     let document = documents.first().unwrap();
     let panicked = ChainPanicked("a bug".to_owned());
     let outcomes = vec![(document, Err(ObjectError::from(panicked)))];
