@@ -1,6 +1,6 @@
 //! `podloom blame`: who wrote each line of a pod.
 //!
-//! `lines` are the pod's, `authors` finds who wrote them, and `proof` what depends on which plugin; these are pure.
+//! `authors` finds who wrote the lines of the pod, `proof` what depends on which plugin, and `source` reads where the pod came from.
 
 mod authors;
 mod proof;

@@ -94,7 +94,7 @@ pub(crate) fn find_each(
         take(parsed.documents)
     };
     for place in source::find_all(files, depth, &mut found.errors)? {
-        match source::open(&place) {
+        match source::open(place.as_deref()) {
             Ok(source) => read(&source, &mut found.errors)?,
             Err(error) => found.errors.push(error),
         }
@@ -146,7 +146,7 @@ pub(crate) fn read_values(file: &str) -> Result<Vec<Value>, CommandError> {
 pub(crate) fn read_any(file: &str) -> Result<Vec<Document>, CommandError> {
     let mut found = Found::default();
     for place in source::find_all(&[file.to_owned()], Depth::Flat, &mut found.errors)? {
-        let read = source::open(&place).map_err(|error| vec![error]);
+        let read = source::open(place.as_deref()).map_err(|error| vec![error]);
         match read.and_then(|source| parse::documents(&source)) {
             Ok(documents) => found.documents.extend(documents),
             Err(errors) => found.errors.extend(errors),

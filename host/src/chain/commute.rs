@@ -36,14 +36,8 @@ struct Pair {
     dependence: Option<OrderDependence>,
     /// On how many pods both ran, as long as no difference was seen.
     pods: usize,
-    /// The smallest pod with a difference.
-    seen: Option<Seen>,
-}
-
-struct Seen {
-    bytes: usize,
-    pod: String,
-    how: String,
+    /// The size of the smallest pod with a difference, and what is different.
+    seen: Option<(usize, String)>,
 }
 
 /// What a plugin does if it is the first one.
@@ -83,7 +77,7 @@ impl<'c> Orders<'c> {
         let run = |chain: &Chain| chain.mutate(pod.clone(), Arc::clone(request));
         let alone: Vec<Alone> = self.alone.iter().map(|chain| acts(&run(chain))).collect();
         for pair in &mut self.pairs {
-            let is_smaller = pair.seen.as_ref().is_none_or(|seen| bytes < seen.bytes);
+            let is_smaller = pair.seen.as_ref().is_none_or(|(least, _)| bytes < *least);
             if pair.dependence.is_none() || !is_smaller {
                 continue;
             }
@@ -96,10 +90,7 @@ impl<'c> Orders<'c> {
             let orders = [[pair.one, pair.other], [pair.other, pair.one]];
             let [as_is, swapped] = orders.map(|order| run(&self.chain.select(&order)));
             match difference(&as_is, &swapped) {
-                Some(how) => {
-                    let pod = name.to_owned();
-                    pair.seen = Some(Seen { bytes, pod, how });
-                }
+                Some(how) => pair.seen = Some((bytes, format!("{}: {how}", shown(name)))),
                 None => pair.pods += usize::from(both_ran(&as_is) || both_ran(&swapped)),
             }
         }
@@ -138,7 +129,7 @@ impl<'c> Orders<'c> {
 impl Pair {
     fn said(&self) -> (u8, String) {
         match (&self.seen, &self.dependence) {
-            (Some(Seen { pod, how, .. }), _) => (0, format!("matters: {}: {how}", shown(pod))),
+            (Some((_, how)), _) => (0, format!("matters: {how}")),
             (None, Some(dependence)) if self.pods == 0 => (
                 1,
                 format!("not known, since no pod was passed to both: {dependence}"),

@@ -41,20 +41,13 @@ impl Depth {
     }
 }
 
-/// Where a text is.
-#[derive(Debug)]
-pub(super) enum Place {
-    StandardInput,
-    File(PathBuf),
-}
-
-/// Finds all files, in their order, and adds an error for each that is not there. For a directory it finds its `.yaml`, `.yml` and
+/// Finds all files, in their order, none for standard input, and adds an error for each that is not there. For a directory it finds its `.yaml`, `.yml` and
 /// `.json` files, sorted by name.
 pub(super) fn find_all(
     files: &[String],
     depth: Depth,
     errors: &mut Vec<Diagnostic>,
-) -> Result<Vec<Place>, CommandError> {
+) -> Result<Vec<Option<PathBuf>>, CommandError> {
     if files.iter().filter(|file| *file == "-").count() > 1 {
         return Err(CommandError::Usage(
             "-f - appears twice, but standard input can be read only once".to_owned(),
@@ -63,18 +56,17 @@ pub(super) fn find_all(
     let mut places = Vec::new();
     for file in files {
         match file.as_str() {
-            "-" => places.push(Place::StandardInput),
-            name => places.extend(find(name, depth, errors).into_iter().map(Place::File)),
+            "-" => places.push(None),
+            name => places.extend(find(name, depth, errors).into_iter().map(Some)),
         }
     }
     Ok(places)
 }
 
 /// Reads a file, or standard input.
-pub(super) fn open(place: &Place) -> Result<Source, Diagnostic> {
-    let path = match place {
-        Place::StandardInput => return read_text("-", io::stdin().lock()),
-        Place::File(path) => path,
+pub(super) fn open(path: Option<&Path>) -> Result<Source, Diagnostic> {
+    let Some(path) = path else {
+        return read_text("-", io::stdin().lock());
     };
     let name = path.display().to_string();
     let file = fs::File::open(path).map_err(|error| unreadable(&name, &error))?;

@@ -29,13 +29,6 @@ pub(super) const BUNDLE: &str = "bundle";
 /// Twice the size of a plugin of some hundred lines. A larger one usually lacks a compiler setting.
 const LARGE_BYTES: usize = 96 << 10;
 
-/// A plugin that was built and put into a bundle.
-pub(super) struct Built {
-    /// Its file in the bundle.
-    pub(super) file: PathBuf,
-    pub(super) found: Inspection,
-}
-
 /// What happens to a file with an old schema.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum OldSchema {
@@ -52,7 +45,7 @@ pub(crate) fn run(arguments: &BuildArguments) -> Result<(), CommandError> {
         .output
         .clone()
         .unwrap_or_else(|| in_crate(directory, BUNDLE));
-    let Built { file, found } = build(directory, &bundle, OldSchema::Refuse)?;
+    let (file, found) = build(directory, &bundle, OldSchema::Refuse)?;
     output::print(&describe(&file, &found))?;
     output::print_note(&advice(&bundle, &found));
     Ok(())
@@ -63,12 +56,12 @@ pub(super) fn in_crate(directory: &Path, name: &str) -> PathBuf {
     directory.strip_prefix(".").unwrap_or(directory).join(name)
 }
 
-/// Builds the plugin, checks that its schema fits the type of its configuration, and puts it into the bundle.
+/// Builds the plugin, checks that its schema fits the type of its configuration, and puts it into the bundle. Returns its file there.
 pub(super) fn build(
     directory: &Path,
     bundle: &Path,
     old: OldSchema,
-) -> Result<Built, CommandError> {
+) -> Result<(PathBuf, Inspection), CommandError> {
     check_crate(directory)?;
     ensure_target(directory)?;
     unavailable::warn(directory);
@@ -88,10 +81,7 @@ pub(super) fn build(
     }
     let name = file_name(&found);
     replace(bundle, &name, &shipped)?;
-    Ok(Built {
-        file: bundle.join(name),
-        found,
-    })
+    Ok((bundle.join(name), found))
 }
 
 /// Adds the list of the plugin's crates. Without it the plugin works as well.

@@ -284,11 +284,11 @@ fn build_crate(
         true => OldSchema::Write,
         false => OldSchema::Refuse,
     };
-    let built = build::build(directory, &bundle, old)?;
-    let size = chain::size(built.found.shipped_bytes);
-    let line = format!("built {}, {size}\n", built.file.display());
+    let (file, found) = build::build(directory, &bundle, old)?;
+    let size = chain::size(found.shipped_bytes);
+    let line = format!("built {}, {size}\n", file.display());
     output::print(&paint(QUIET, &line))?;
-    output::print_note(&build::advice(&bundle, &built.found));
+    output::print_note(&build::advice(&bundle, &found));
     let mut arguments = arguments.clone();
     if arguments.chain.is_none() && arguments.allow.is_empty() {
         arguments.chain = Some(bundle);
@@ -296,7 +296,7 @@ fn build_crate(
     if arguments.cases.is_none() && arguments.pod.is_none() {
         arguments.cases = Some(build::in_crate(directory, CASES));
     }
-    Ok((built.file, arguments))
+    Ok((file, arguments))
 }
 
 /// Loads the whole bundle as an operator does, and tries its chain on the cases.
