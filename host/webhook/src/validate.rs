@@ -505,7 +505,7 @@ impl Verdicts {
 }
 
 fn about_chain(pairs: &[Pair<'_>], text: &str) -> Finding {
-    Finding::about(pairs, text, Subject::Chain)
+    validate::about(pairs, text, Subject::Chain)
 }
 
 /// Which set of API groups the object is in.
