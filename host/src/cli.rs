@@ -20,40 +20,36 @@ mod run;
 mod tighten;
 mod webhook;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use podloom_api::SelenosisApi;
+use podloom_controllers::duties::Duty;
 use podloom_mutators::PublicKey;
 use podloom_syntax::names;
 use tracing_subscriber::filter::Targets;
 
 pub(crate) use blame::{BlameArguments, BlameFormat};
 pub(crate) use bundle::BundleArguments;
-pub(crate) use cleaner::{
-    Against, CleanerArguments, CleanerCheckArguments, CleanerCommand, ReportFormat,
-};
-pub(crate) use controllers::Controllers;
+pub(crate) use cleaner::{Against, CleanerCheckArguments, CleanerCommand, ReportFormat};
 pub(crate) use corpus::{CorpusCommand, RecordArguments};
 pub(crate) use diff::{ChainSource, DiffArguments, DiffFormat};
 pub(crate) use drift::DriftArguments;
 pub(crate) use infra::{InfraCheckArguments, InfraCommand};
-pub(crate) use infrastructure::InfrastructureArguments;
 use key::public_key;
 pub(crate) use plugin::{
     BuildArguments, InspectArguments, InspectFormat, NewArguments, PackArguments, PluginCommand,
     TestArguments,
 };
 pub(crate) use pods::PodArguments;
-pub(crate) use portal::{
-    ChainPolicyArgument, ObservationArgument, PortalArguments, TunnelArguments,
-};
+pub(crate) use portal::{PortalArguments, TunnelArguments};
 pub(crate) use rbac::{RbacArguments, Whose};
 pub(crate) use render::{Format, RenderArguments};
-pub(crate) use run::{ElectionArguments, LogFormat, OwnPodArguments, RunArguments};
+pub(crate) use run::{LogFormat, OwnPodArguments, RunArguments};
 pub(crate) use tighten::TightenArguments;
-pub(crate) use webhook::Account;
 
 /// A Kubernetes operator that creates pods for browser sessions, and changes them with a chain of sandboxed WebAssembly plugins.
 #[derive(Debug, Parser)]
@@ -249,20 +245,18 @@ Examples:
 pub(crate) struct CrdsArguments {
     /// Print the kinds of these controllers, separated by commas. Use the same list as for podloom run.
     #[arg(long, value_name = "LIST", default_value = "browser", env = "PODLOOM_CONTROLLERS", value_parser = controllers::parse)]
-    pub(crate) controllers: Controllers,
+    pub(crate) controllers: BTreeSet<Duty>,
 
     /// The API groups of Browser and BrowserConfig: with seed, both are in selenosis.io; with split, they are in
     /// browser.selenosis.io and browserconfig.selenosis.io.
-    #[arg(long, value_name = "GROUPS", default_value = "seed", env = "PODLOOM_SELENOSIS_API", value_parser = ["seed", "split"])]
-    selenosis_api: String,
+    #[arg(long, value_name = "GROUPS", default_value = "seed", env = "PODLOOM_SELENOSIS_API", value_parser = selenosis_api())]
+    pub(crate) selenosis_api: SelenosisApi,
 }
 
-impl CrdsArguments {
-    /// The selected API groups.
-    pub(crate) fn api(&self) -> SelenosisApi {
-        // The parser accepts only known names.
-        self.selenosis_api.parse().unwrap_or_default()
-    }
+/// Parses the name of a set of API groups.
+fn selenosis_api() -> impl TypedValueParser<Value = SelenosisApi> {
+    // The parser accepts only known names.
+    PossibleValuesParser::new(["seed", "split"]).map(|name| name.parse().unwrap_or_default())
 }
 
 /// A namespace is a DNS label.

@@ -14,8 +14,8 @@ use crate::output;
 
 /// Prints the rights of the operator, of users or of clients.
 pub(crate) fn run(arguments: &RbacArguments) -> Result<(), CommandError> {
-    let rows = arguments.controllers.duties().iter().map(|duty| duty.row());
-    let (api, namespaces) = (arguments.api(), arguments.namespaces());
+    let rows = arguments.controllers.iter().map(|duty| duty.row());
+    let (api, namespaces) = (arguments.selenosis_api, arguments.namespaces());
     let texts: Vec<String> = match arguments.whose {
         Whose::Operator => rows
             .map(|row| {

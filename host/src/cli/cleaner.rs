@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use clap::Args;
 use clap::builder::FalseyValueParser;
-use podloom_controllers::GroupResource;
+use podloom_controllers::{CleanerSettings, GroupResource};
 
 pub(crate) use check::{Against, CleanerCheckArguments, CleanerCommand, ReportFormat};
 
@@ -48,7 +48,7 @@ pub(crate) struct CleanerArguments {
         default_value = "kube-system,kube-public,kube-node-lease",
         value_parser = namespaces
     )]
-    pub(crate) excluded_namespaces: Namespaces,
+    excluded_namespaces: BTreeSet<String>,
 
     /// Let Cleaners look at and delete objects of this cluster-scoped kind, written as its plural and its group, such as
     /// clusterroles.rbac.authorization.k8s.io or, for the core, namespaces; repeat the option for several. By default targets are
@@ -59,24 +59,30 @@ pub(crate) struct CleanerArguments {
         env = "PODLOOM_CLEANER_CLUSTER_SCOPED",
         value_delimiter = ','
     )]
-    pub(crate) cluster_scoped: Vec<GroupResource>,
+    cluster_scoped: Vec<GroupResource>,
 
     /// Let Cleaners send CloudEvents to the operator's own machine, such as to 127.0.0.1. By default this is blocked, since any
     /// user who may create Cleaners chooses where the operator sends them. Use it for tests.
     #[arg(long = "cleaner-allow-loopback-sinks", env = "PODLOOM_CLEANER_ALLOW_LOOPBACK_SINKS", value_parser = FalseyValueParser::new())]
-    pub(crate) allow_loopback_sinks: bool,
+    allow_loopback_sinks: bool,
 }
 
-/// A list of namespaces, which may be empty.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Namespaces(pub(crate) BTreeSet<String>);
+impl CleanerArguments {
+    /// What holds for every Cleaner.
+    pub(crate) fn settings(&self) -> CleanerSettings {
+        CleanerSettings {
+            excluded_namespaces: self.excluded_namespaces.clone(),
+            cluster_scoped: self.cluster_scoped.iter().cloned().collect(),
+            allow_loopback_sinks: self.allow_loopback_sinks,
+        }
+    }
+}
 
-/// Parses namespaces that are separated by commas.
-fn namespaces(list: &str) -> Result<Namespaces, String> {
+/// Parses a list of namespaces that are separated by commas. It may be empty.
+fn namespaces(list: &str) -> Result<BTreeSet<String>, String> {
     let names = list.split(',').map(str::trim);
     let names = names.filter(|_| !list.trim().is_empty());
-    let parsed: Result<BTreeSet<String>, String> = names
+    names
         .map(|name| namespace(name).map_err(|error| format!("{name:?}: {error}")))
-        .collect();
-    parsed.map(Namespaces)
+        .collect()
 }

@@ -1,49 +1,38 @@
 //! `--controllers`: a list of duties.
 
+use std::collections::BTreeSet;
+
 use podloom_controllers::duties::{Duty, Switch};
 
 /// No duty at all.
 const NONE: &str = "none";
 
-/// The named duties, each once and in the order of their table.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Controllers(Vec<Duty>);
-
-impl Controllers {
-    /// The duties.
-    pub(crate) fn duties(&self) -> &[Duty] {
-        &self.0
-    }
-}
-
 /// Parses a list of controllers, separated by commas. `none` is the empty list.
-pub(super) fn parse(list: &str) -> Result<Controllers, String> {
+pub(super) fn parse(list: &str) -> Result<BTreeSet<Duty>, String> {
     parse_among(list, &|duty| duty.row().switch == Switch::Controllers)
 }
 
 /// Like [`parse`], with the duties that a flag of their own switches on.
-pub(super) fn parse_duties(list: &str) -> Result<Controllers, String> {
+pub(super) fn parse_duties(list: &str) -> Result<BTreeSet<Duty>, String> {
     parse_among(list, &|_| true)
 }
 
-fn parse_among(list: &str, is_known: &dyn Fn(Duty) -> bool) -> Result<Controllers, String> {
+fn parse_among(list: &str, is_known: &dyn Fn(Duty) -> bool) -> Result<BTreeSet<Duty>, String> {
     let names: Vec<&str> = list.split(',').map(str::trim).collect();
     if names == [NONE] {
-        return Ok(Controllers(Vec::new()));
+        return Ok(BTreeSet::new());
     }
-    let mut duties = Vec::new();
+    let mut duties = BTreeSet::new();
     for name in names {
         match Duty::named(name) {
-            Some(duty) if is_known(duty) => duties.push(duty),
+            Some(duty) if is_known(duty) => drop(duties.insert(duty)),
             None if name == NONE => {
                 return Err(format!("{NONE} cannot be combined with other controllers"));
             }
             found => return Err(unknown(name, found, is_known)),
         }
     }
-    duties.sort_unstable();
-    duties.dedup();
-    Ok(Controllers(duties))
+    Ok(duties)
 }
 
 fn unknown(name: &str, found: Option<Duty>, is_known: &dyn Fn(Duty) -> bool) -> String {

@@ -4,9 +4,10 @@ use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use podloom_controllers::outbound::Cidr;
-use podloom_controllers::{ClientVersion, TunnelSettings};
+use podloom_controllers::{ChainPolicy, ClientVersion, Observation, TunnelSettings};
 
 use super::duration;
 
@@ -27,9 +28,10 @@ pub(crate) struct PortalArguments {
         long = "portal-chain-policy",
         value_name = "POLICY",
         env = "PODLOOM_PORTAL_CHAIN_POLICY",
-        default_value = "roll"
+        default_value = "roll",
+        value_parser = chain_policies()
     )]
-    pub(crate) chain_policy: ChainPolicyArgument,
+    pub(crate) chain_policy: ChainPolicy,
 
     /// How many tunnels may roll at the same time because the plugin chain changed.
     #[arg(
@@ -46,9 +48,10 @@ pub(crate) struct PortalArguments {
         long = "portal-relay-observation",
         value_name = "HOW",
         env = "PODLOOM_PORTAL_RELAY_OBSERVATION",
-        default_value = "poll"
+        default_value = "poll",
+        value_parser = observations()
     )]
-    pub(crate) relay_observation: ObservationArgument,
+    pub(crate) relay_observation: Observation,
 
     /// How often each relay is asked, give or take a tenth.
     #[arg(long = "portal-relay-poll-interval", value_name = "TIME", env = "PODLOOM_PORTAL_RELAY_POLL_INTERVAL", default_value = "30s", value_parser = duration::parse_positive)]
@@ -111,22 +114,28 @@ pub(crate) struct TunnelArguments {
     pub(crate) progress_deadline: Duration,
 }
 
-/// What a new chain does to running tunnels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ChainPolicyArgument {
-    /// Running tunnels get it at once, a few at a time.
-    Roll,
-    /// Each tunnel gets it with its next other change.
-    Defer,
+/// Parses what a new chain does to running tunnels.
+fn chain_policies() -> impl TypedValueParser<Value = ChainPolicy> {
+    PossibleValuesParser::new([
+        PossibleValue::new("roll").help("Running tunnels get it at once, a few at a time"),
+        PossibleValue::new("defer").help("Each tunnel gets it with its next other change"),
+    ])
+    .map(|name| match name.as_str() {
+        "defer" => ChainPolicy::Defer,
+        _ => ChainPolicy::Roll,
+    })
 }
 
-/// How the state of relays is found out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ObservationArgument {
-    /// The relays are asked.
-    Poll,
-    /// Nobody is asked.
-    Assume,
+/// Parses how the state of relays is found out.
+fn observations() -> impl TypedValueParser<Value = Observation> {
+    PossibleValuesParser::new([
+        PossibleValue::new("poll").help("The relays are asked"),
+        PossibleValue::new("assume").help("Nobody is asked"),
+    ])
+    .map(|name| match name.as_str() {
+        "assume" => Observation::Assume,
+        _ => Observation::Poll,
+    })
 }
 
 impl TunnelArguments {
@@ -150,13 +159,4 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::seconds;
-
-    #[test]
-    fn deadlines_are_whole_seconds() {
-        assert!(seconds("120s").is_ok());
-        assert!(seconds("500ms").is_err());
-        assert!(seconds("0s").is_err());
-    }
-}
+mod tests;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use clap::{Args, ValueEnum};
 use podloom_api::SelenosisApi;
-use podloom_controllers::duties::WEBHOOK_NAME;
+use podloom_controllers::duties::{Duty, WEBHOOK_NAME};
 
-use super::{Controllers, controllers, namespace, object_name};
+use super::{controllers, namespace, object_name, selenosis_api};
 
 /// Print the ServiceAccounts, roles and bindings of the operator, of users or of clients, for kubectl apply.
 ///
@@ -27,7 +27,7 @@ pub(crate) struct RbacArguments {
     /// Print the rights of these controllers, separated by commas. Use the same list as for podloom run, with webhook for an
     /// operator that runs with --webhook.
     #[arg(long, value_name = "LIST", default_value = "browser", env = "PODLOOM_CONTROLLERS", value_parser = controllers::parse_duties)]
-    pub(crate) controllers: Controllers,
+    pub(crate) controllers: BTreeSet<Duty>,
 
     /// Whose rights to print.
     #[arg(long = "for", value_name = "WHOM", default_value = "operator")]
@@ -60,8 +60,8 @@ pub(crate) struct RbacArguments {
 
     /// The API groups of Browser and BrowserConfig: with seed, both are in selenosis.io; with split, they are in
     /// browser.selenosis.io and browserconfig.selenosis.io.
-    #[arg(long, value_name = "GROUPS", default_value = "seed", env = "PODLOOM_SELENOSIS_API", value_parser = ["seed", "split"])]
-    selenosis_api: String,
+    #[arg(long, value_name = "GROUPS", default_value = "seed", env = "PODLOOM_SELENOSIS_API", value_parser = selenosis_api())]
+    pub(crate) selenosis_api: SelenosisApi,
 }
 
 /// Whose rights are printed.
@@ -79,12 +79,6 @@ pub(crate) enum Whose {
 }
 
 impl RbacArguments {
-    /// The selected API groups.
-    pub(crate) fn api(&self) -> SelenosisApi {
-        // The parser accepts only known names.
-        self.selenosis_api.parse().unwrap_or_default()
-    }
-
     /// The namespace of the Leases.
     pub(crate) fn lease_namespace(&self) -> &str {
         let own = &self.operator_namespace;

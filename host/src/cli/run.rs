@@ -18,7 +18,7 @@ use super::infrastructure::InfrastructureArguments;
 use super::key::public_key;
 use super::portal::PortalArguments;
 use super::webhook::WebhookArguments;
-use super::{Controllers, controllers, duration, namespace, object_name};
+use super::{controllers, duration, namespace, object_name, selenosis_api};
 use crate::traces::Endpoint;
 
 /// Run the operator: it creates a pod for each Browser, and passes every pod through the plugin chain.
@@ -39,7 +39,7 @@ pub(crate) struct RunArguments {
     /// controller runs. Each controller has its own leader election, and its own readiness, for example /readyz/browser. If one
     /// lacks a right or a CustomResourceDefinition, only that one waits.
     #[arg(long, value_name = "LIST", default_value = "browser", env = "PODLOOM_CONTROLLERS", value_parser = controllers::parse)]
-    pub(crate) controllers: Controllers,
+    pub(crate) controllers: BTreeSet<Duty>,
 
     /// The directory of the plugin chain: chain.yaml and the plugin files. Required by controllers that create pods. When its
     /// content changes, the chain is reloaded. If the new content is invalid, the last good chain stays active, and the log,
@@ -98,8 +98,8 @@ pub(crate) struct RunArguments {
 
     /// The API groups of Browser and BrowserConfig: with seed, both are in selenosis.io; with split, they are in
     /// browser.selenosis.io and browserconfig.selenosis.io.
-    #[arg(long, value_name = "GROUPS", default_value = "seed", env = "PODLOOM_SELENOSIS_API", value_parser = ["seed", "split"])]
-    selenosis_api: String,
+    #[arg(long, value_name = "GROUPS", default_value = "seed", env = "PODLOOM_SELENOSIS_API", value_parser = selenosis_api())]
+    pub(crate) selenosis_api: SelenosisApi,
 
     /// Watch only this namespace; repeat the option for several. By default all namespaces are watched.
     #[arg(short, long = "namespace", value_name = "NS", env = "PODLOOM_NAMESPACE", value_delimiter = ',', value_parser = namespace)]
@@ -269,7 +269,7 @@ Examples:
 impl RunArguments {
     /// The duties that are switched on, in the order of their table.
     pub(crate) fn duties(&self) -> Vec<Duty> {
-        let mut duties = self.controllers.duties().to_vec();
+        let mut duties = self.controllers.iter().copied().collect::<Vec<_>>();
         duties.extend(self.webhook.address.map(|_| Duty::Webhook));
         duties
     }
@@ -284,12 +284,6 @@ impl RunArguments {
     pub(crate) fn needs_chain(&self) -> bool {
         let duties = self.duties();
         duties.iter().any(|duty| duty.row().chain == Chain::Needed)
-    }
-
-    /// The selected API groups.
-    pub(crate) fn api(&self) -> SelenosisApi {
-        // The parser accepts only known names.
-        self.selenosis_api.parse().unwrap_or_default()
     }
 
     /// What plugins are told of namespaces that may not be read.

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
 use kube::core::GroupVersionKind;
 use podloom_controllers::duties::WEBHOOK_NAME;
 use podloom_webhook::{OwnerKind, UnknownOwners};
@@ -55,7 +55,7 @@ pub(crate) struct WebhookArguments {
     /// Trust this ServiceAccount to say which pods passed the chain before; repeat the option for several. A pod that it creates
     /// is admitted unchanged if the pod carries the stamp of exactly this chain. By default no account is trusted.
     #[arg(long = "trusted-account", value_name = "NS/NAME", env = "PODLOOM_TRUSTED_ACCOUNT", value_delimiter = ',', value_parser = account)]
-    pub(crate) trusted: Vec<Account>,
+    pub(crate) trusted: Vec<String>,
 
     /// Another kind whose controller creates pods, and the ServiceAccount of this controller; repeat the option for several. No
     /// plugin may change the labels in spec.selector of such an object. Kubernetes' own kinds are known, so they are refused here. The
@@ -75,9 +75,10 @@ pub(crate) struct WebhookArguments {
         long = "unknown-owners",
         value_name = "HOW",
         env = "PODLOOM_UNKNOWN_OWNERS",
-        default_value = "ignore"
+        default_value = "ignore",
+        value_parser = unknown_owners()
     )]
-    pub(crate) unknown_owners: HowUnknown,
+    pub(crate) unknown_owners: UnknownOwners,
 
     /// How long the webhooks are still served after SIGTERM. In this time the API server learns to call other replicas. With 10
     /// seconds more for the last reviews, it must fit into --shutdown-timeout.
@@ -94,36 +95,6 @@ pub(crate) struct WebhookArguments {
     pub(crate) without_tls: bool,
 }
 
-/// [`UnknownOwners`] on the command line.
-#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HowUnknown {
-    Ignore,
-    Protect,
-}
-
-impl From<HowUnknown> for UnknownOwners {
-    fn from(how: HowUnknown) -> Self {
-        match how {
-            HowUnknown::Ignore => Self::Ignore,
-            HowUnknown::Protect => Self::Protect,
-        }
-    }
-}
-
-/// A ServiceAccount.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Account {
-    namespace: String,
-    name: String,
-}
-
-impl Account {
-    /// The name by which the API server knows it.
-    pub(crate) fn username(&self) -> String {
-        format!("system:serviceaccount:{}:{}", self.namespace, self.name)
-    }
-}
-
 /// Parses the lifetime of certificates.
 fn lifetime(text: &str) -> Result<Duration, String> {
     let lifetime = duration::parse(text)?;
@@ -133,15 +104,21 @@ fn lifetime(text: &str) -> Result<Duration, String> {
     Ok(lifetime)
 }
 
-/// Parses `NS/NAME`.
-fn account(text: &str) -> Result<Account, String> {
+/// Parses which labels no plugin may change if the controller of a pod is not known.
+fn unknown_owners() -> impl TypedValueParser<Value = UnknownOwners> {
+    PossibleValuesParser::new(["ignore", "protect"]).map(|name| match name.as_str() {
+        "protect" => UnknownOwners::Protect,
+        _ => UnknownOwners::Ignore,
+    })
+}
+
+/// Parses `NS/NAME` of a ServiceAccount. Returns the name by which the API server knows it.
+fn account(text: &str) -> Result<String, String> {
     let (ns, name) = text
         .split_once('/')
         .ok_or("write NAMESPACE/NAME, for example podloom-system/podloom")?;
-    Ok(Account {
-        namespace: namespace(ns)?,
-        name: object_name(name)?,
-    })
+    let (ns, name) = (namespace(ns)?, object_name(name)?);
+    Ok(format!("system:serviceaccount:{ns}:{name}"))
 }
 
 /// Parses `KIND.VERSION.GROUP=NS/NAME`.
@@ -157,7 +134,7 @@ fn pod_owner(text: &str) -> Result<OwnerKind, String> {
         return Err(usage.to_owned());
     }
     let gvk = GroupVersionKind::gvk(group, version, kind);
-    let owner = OwnerKind::new(&gvk, account(controller)?.username());
+    let owner = OwnerKind::new(&gvk, account(controller)?);
     if owner.is_built_in() {
         return Err(format!(
             "{kind} of {group} is built in, with its controller; leave it out, or name another user of kube-controller-manager with --controller-user"

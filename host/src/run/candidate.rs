@@ -4,38 +4,34 @@
 //! thread takes it from there, with an engine of its own: its plugins take neither permits nor instances of those that serve. It waits
 //! while calls of the serving chain have all permits, and rests most of the time.
 
-mod answer;
-mod metrics;
 mod results;
-mod thread;
-mod worker;
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use anyhow::{Context, Result};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use podloom_control_loop::LoopMetrics;
-use podloom_mutators::{
-    Engine, EngineOptions, InstanceAllocation, Loader, Reload, Serving, Signers, Slot, WatchMode,
-};
+use podloom_metrics::{By, Histograms, histogram, metrics};
+use podloom_mutation::{CallFailure, MutatedPod, PluginOutcome, PluginRun, RejectedPod, runs};
+use podloom_mutators::{Engine, EngineOptions, InstanceAllocation, Loader, Reload, Serving, Slot};
 use podloom_turns::lock;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use serde_json::Value;
+use thread_priority::{ThreadPriority, set_current_thread_priority};
 use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
+use tracing::subscriber::{self, NoSubscriber};
 
-use self::metrics::CandidateMetrics;
-use self::results::{Pair, Results};
-use self::worker::Worker;
+use self::results::{Compared, Pair, Results};
 use crate::cli::RunArguments;
-use crate::mutator::{Seen, Witness};
-
-/// The name of the loop that loads it, in metrics and logs.
-const LOOP: &str = "candidate";
+use crate::compare::{Difference, OwnContainers, outcome};
+use crate::mutator::{Seen, Witness, try_here};
 
 /// The candidate, and what it would have made of the pods.
 pub(crate) struct CandidateChain {
@@ -46,35 +42,15 @@ pub(crate) struct CandidateChain {
     metrics: CandidateMetrics,
 }
 
-/// What the candidate is compared with.
-pub(super) struct Beside {
-    /// The chain that serves.
-    pub(super) slot: Arc<Slot>,
-    /// Its engine; none if there is no chain.
-    pub(super) engine: Option<Arc<Engine>>,
-}
-
-/// Where the candidate is, and how it is loaded.
-pub(super) struct Files {
-    pub(super) directory: PathBuf,
-    pub(super) signers: Option<Signers>,
-    pub(super) scan_interval: Duration,
-    pub(super) build_timeout: Duration,
-    pub(super) recorder: Arc<LoopMetrics>,
-}
-
 impl CandidateChain {
-    /// The candidate, and what it sees; none unless the operator has one.
+    /// A candidate that is not loaded yet, and the pods that it gets; none unless the operator has one.
     pub(super) fn of(
         arguments: &RunArguments,
         registry: &mut Registry,
     ) -> (Option<Arc<Self>>, Option<Receiver<Seen>>) {
-        let is_wanted = arguments.needs_chain() && arguments.candidate.is_some();
-        is_wanted.then(|| Self::new(registry)).unzip()
-    }
-
-    /// A candidate that is not loaded yet, and the pods that it gets.
-    fn new(registry: &mut Registry) -> (Arc<Self>, Receiver<Seen>) {
+        if !arguments.needs_chain() || arguments.candidate.is_none() {
+            return (None, None);
+        }
         let slot: Arc<Slot> = Arc::default();
         let metrics = CandidateMetrics::register(registry);
         let (witness, seen) = Witness::new(Arc::clone(&slot), metrics.dropped());
@@ -84,14 +60,15 @@ impl CandidateChain {
             results: Arc::default(),
             metrics,
         };
-        (Arc::new(candidate), seen)
+        (Some(Arc::new(candidate)), Some(seen))
     }
 
-    /// Starts to compare pods, and returns what loads the candidate, at the start and whenever its directory changes.
+    /// Starts to compare pods with what the chain of this slot made of them, by its engine if there is one. Returns what loads the
+    /// candidate, at the start and whenever its directory changes.
     pub(super) fn begin(
         self: &Arc<Self>,
-        beside: Beside,
-        files: Files,
+        loader: impl FnOnce((Arc<Engine>, Arc<Slot>)) -> Loader,
+        (serving, engine): (&Arc<Slot>, Option<Arc<Engine>>),
         seen: Receiver<Seen>,
         stop: CancellationToken,
     ) -> Result<BoxFuture<'static, ()>> {
@@ -100,35 +77,21 @@ impl CandidateChain {
             instances: InstanceAllocation::Pooled,
             ..EngineOptions::default()
         };
-        let engine = Engine::new(&options).context("cannot start its WebAssembly engine")?;
-        let serves = beside.engine.as_ref().map(|_| Arc::clone(&beside.slot));
+        let own = Engine::new(&options).context("cannot start its WebAssembly engine")?;
+        let serves = engine.is_some().then(|| Arc::clone(serving));
         let worker = Worker {
-            serving: beside.slot,
-            engine: beside.engine,
+            serving: Arc::clone(serving),
+            engine,
             candidate: Arc::clone(&self.slot),
             results: Arc::clone(&self.results),
             metrics: self.metrics.clone(),
         };
         // Not a thread of the runtime: its priority cannot be raised again.
-        std::thread::Builder::new()
+        thread::Builder::new()
             .name("podloom-candidate".to_owned())
             .spawn(move || worker.run(seen))
             .context("cannot start its thread")?;
-        let reported = Arc::clone(self);
-        let loader = Loader {
-            name: LOOP,
-            directory: files.directory,
-            engine,
-            slot: Arc::clone(&self.slot),
-            signers: files.signers,
-            // It gets pods of namespaces that are known.
-            admit: Arc::new(|_| async { Ok(()) }.boxed()),
-            watch: WatchMode::Notified,
-            scan_interval: files.scan_interval,
-            build_timeout: files.build_timeout,
-            report: Arc::new(move |reload| reported.report(reload)),
-            recorder: files.recorder,
-        };
+        let loader = loader((own, Arc::clone(&self.slot)));
         let load = async move {
             if let Some(slot) = serves {
                 // First the chain that pods wait for. Two at once would also need twice the memory to compile.
@@ -147,12 +110,13 @@ impl CandidateChain {
         let dropped = self.metrics.dropped().get();
         let pair = Pair::of(serving, &candidate);
         let mut results = lock(&self.results);
-        answer::of(&candidate, results.of(pair, dropped), dropped)
+        results.of(pair, dropped).answer(&candidate, dropped)
     }
 
-    fn report(&self, reload: &Reload) {
+    /// Reports an attempt to load it.
+    pub(super) fn report(&self, reload: &Reload) {
         let is_loaded = !matches!(reload, Reload::Refused { .. });
-        self.metrics.is_loaded(is_loaded);
+        self.metrics.loaded.set(i64::from(is_loaded));
         match reload {
             Reload::Swapped { chain, took } => {
                 tracing::info!(candidate = chain.digest(), ?took, "candidate loaded");
@@ -175,3 +139,150 @@ impl CandidateChain {
         }
     }
 }
+
+/// From 10 µs to 10 s, by four.
+const BUCKETS: Histograms = Histograms(0.000_01, 4.0, 11);
+/// The result of pods for which there was no time or no room.
+const DROPPED: &str = "dropped";
+
+metrics! {
+    /// Metrics of the candidate. They have the same series from the start on.
+    struct CandidateMetrics {
+        pods: By<1> = "candidate_pods", "Pods that the candidate got too, by what it would have made of them", by_result();
+        duration: Histogram = "candidate_duration" Seconds, "How long a pod took in the candidate, at the lowest priority", histogram(BUCKETS);
+        cpu: Counter<f64> = "candidate_cpu" Seconds, "Time on processors of everything that is done with pods for the candidate, except for keeping a copy of them";
+        loaded: Gauge = "candidate_loaded", "1 if the candidate is what its directory contains, 0 if that is missing or was rejected";
+    }
+}
+
+fn by_result() -> By<1> {
+    let results = Compared::ALL.into_iter().map(Compared::as_str);
+    By::new(["result"]).from_zero(results.chain([DROPPED]).map(|result| [result]))
+}
+
+impl CandidateMetrics {
+    /// Counts the pods that were not compared.
+    fn dropped(&self) -> Counter {
+        self.pods.of([DROPPED]).clone()
+    }
+}
+
+/// How many times as long as it worked the thread rests, so that no candidate takes more than a quarter of a processor.
+const REST: u32 = 3;
+/// How often to look whether pods still wait.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Compares what the candidate makes of pods with what the serving chain made of them, one after the other, on a thread of its own.
+struct Worker {
+    serving: Arc<Slot>,
+    /// Of the serving chain; none if there is no chain.
+    engine: Option<Arc<Engine>>,
+    candidate: Arc<Slot>,
+    results: Arc<Mutex<Results>>,
+    metrics: CandidateMetrics,
+}
+
+impl Worker {
+    /// Works until nobody sends pods any more. Blocks until then.
+    fn run(&self, mut queue: Receiver<Seen>) {
+        // Where that is not possible, it still rests most of the time.
+        if let Err(error) = set_current_thread_priority(ThreadPriority::Min) {
+            tracing::warn!(
+                ?error,
+                "the candidate runs at the same priority as all else"
+            );
+        }
+        // The log is about what happens to pods, and nothing of this does.
+        let _silent = subscriber::set_default(NoSubscriber::default());
+        let (mut before, _) = scheduled();
+        while let Some(seen) = queue.blocking_recv() {
+            while self.engine.as_ref().is_some_and(|it| it.is_busy()) {
+                thread::sleep(PAUSE);
+            }
+            let began = Instant::now();
+            if !self.compare(seen) {
+                self.metrics.dropped().inc();
+            }
+            let (ran, _) = scheduled();
+            let worked = ran.saturating_sub(before);
+            self.metrics.cpu.inc_by(worked.as_secs_f64());
+            before = ran;
+            thread::sleep(began.elapsed() * REST);
+        }
+    }
+
+    /// Returns whether the pod could be compared.
+    fn compare(&self, seen: Seen) -> bool {
+        let (serving, candidate) = (self.serving.serving(), self.candidate.serving());
+        let pair = Pair::of(&serving, &candidate);
+        let Some((chain, pair)) = candidate.chain.as_ref().zip(pair) else {
+            return false;
+        };
+        if pair.serving != seen.chain {
+            // Another chain serves since then.
+            return false;
+        }
+        let name = name(&seen);
+        let namespace = seen.request.namespace.clone();
+        let own = OwnContainers::of(&seen.before);
+        let ((_, before), began) = (scheduled(), Instant::now());
+        let tried = try_here(chain, seen.before, seen.request);
+        let took = began.elapsed();
+        let waited = scheduled().1.saturating_sub(before);
+        if has_timed_out(&tried) && waited > took / 2 {
+            // Others took the processor so often that a time limit says nothing about the plugin.
+            return false;
+        }
+        let (old, new) = (outcome(seen.result), outcome(tried));
+        let difference = Difference::between(&own, old, new);
+        let compared = Compared::of(difference.as_ref());
+        self.metrics.pods.of([compared.as_str()]).inc();
+        self.metrics.duration.observe(took.as_secs_f64());
+        let mut results = lock(&self.results);
+        let results = results.of(Some(pair), self.metrics.dropped().get());
+        results.add(&namespace, &name, difference, took);
+        true
+    }
+}
+
+/// How long this thread has run so far, and waited for a processor; zero where the kernel does not say.
+fn scheduled() -> (Duration, Duration) {
+    // Both are in nanoseconds.
+    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let mut numbers = text.split_whitespace().map(str::parse);
+    let mut next = || match numbers.next() {
+        Some(Ok(nanoseconds)) => Duration::from_nanos(nanoseconds),
+        _ => Duration::ZERO,
+    };
+    (next(), next())
+}
+
+/// Whether a plugin ran longer than its limit.
+fn has_timed_out(result: &Result<MutatedPod, RejectedPod>) -> bool {
+    use PluginOutcome::{Failed, Ignored};
+    let timed_out = |run: &PluginRun| {
+        let outcome = &run.outcome;
+        matches!(
+            outcome,
+            Ignored(CallFailure::TimedOut { .. }) | Failed(CallFailure::TimedOut { .. })
+        )
+    };
+    runs(result).iter().any(timed_out)
+}
+
+/// As `Pod shop/web`; if the API server generates the name, as `Pod shop/web-*`.
+fn name(seen: &Seen) -> String {
+    let request = &seen.request;
+    let name = match request.name.as_str() {
+        "" => {
+            let metadata = seen.before.get("metadata");
+            let start = metadata.and_then(|metadata| metadata.get("generateName"));
+            format!("{}*", start.and_then(Value::as_str).unwrap_or_default())
+        }
+        name => name.to_owned(),
+    };
+    format!("{} {}/{name}", request.kind, request.namespace)
+}
+
+#[cfg(test)]
+mod tests;

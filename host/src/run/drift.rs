@@ -1,19 +1,21 @@
 //! Looks for drift at an interval, and shows it as metrics.
 
-mod metrics;
-
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
+use podloom_metrics::{By, Scraped, Shown, gauges, metrics};
 use podloom_mutators::Slot;
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
-use self::metrics::DriftMetrics;
 use super::parts::Parts;
 use super::state::OperatorState;
 use crate::drift::{Counts, Expected, Reader, Scope, Unclear, scan};
@@ -33,14 +35,8 @@ pub(super) struct DriftTask {
     metrics: DriftMetrics,
 }
 
-/// How a look at the cluster ended.
-enum Look {
-    /// Everything was read, but for what these texts name.
-    Done(Vec<(String, Counts)>, Vec<String>),
-    /// There is no chain yet, so nothing can have missed it.
-    NoChain,
-    Failed(String),
-}
+/// What was found, by namespace, and what could not be read.
+type Found = (Vec<(String, Counts)>, Vec<String>);
 
 impl DriftTask {
     /// None if it is switched off.
@@ -83,12 +79,13 @@ impl DriftTask {
         loop {
             ticks.tick().await;
             match self.look().await {
-                Look::NoChain => tracing::debug!("no chain, so nothing can have missed it"),
-                Look::Failed(error) => {
-                    self.metrics.failed();
+                Ok(None) => tracing::debug!("no chain, so nothing can have missed it"),
+                Err(error) => {
+                    // What the last one found is still shown.
+                    self.metrics.looked("failed");
                     tracing::warn!(error, "could not look for drift");
                 }
-                Look::Done(counts, skipped) => {
+                Ok(Some((counts, skipped))) => {
                     self.metrics.show(counts, !skipped.is_empty());
                     if skipped != known {
                         for skipped in &skipped {
@@ -101,10 +98,10 @@ impl DriftTask {
         }
     }
 
-    /// Looks once. Pods are parsed and judged on a blocking thread, with a rest after every few, so that reviews never wait for that.
-    async fn look(&self) -> Look {
+    /// Looks once; none if there is no chain yet, so nothing can have missed it. Pods are parsed and judged on a blocking thread, with a rest after every few, so that reviews never wait for that.
+    async fn look(&self) -> Result<Option<Found>, String> {
         let Some(chain) = self.slot.serving().chain.clone() else {
-            return Look::NoChain;
+            return Ok(None);
         };
         let expected = Expected::of(&chain);
         let (client, scopes) = (self.client.clone(), Arc::clone(&self.scopes));
@@ -121,17 +118,14 @@ impl DriftTask {
             })
         };
         match spawn_blocking(looking).await {
-            Ok(Some(Ok((counts, skipped)))) => Look::Done(counts, skipped),
-            Ok(Some(Err(CommandError::Other(error)))) => Look::Failed(format!("{error:#}")),
-            Ok(Some(Err(error))) => Look::Failed(error.to_string()),
-            Ok(None) => Look::Failed(format!("it took longer than {TIMEOUT:?}")),
-            Err(error) => Look::Failed(error.to_string()),
+            Ok(Some(Ok(found))) => Ok(Some(found)),
+            Ok(Some(Err(CommandError::Other(error)))) => Err(format!("{error:#}")),
+            Ok(Some(Err(error))) => Err(error.to_string()),
+            Ok(None) => Err(format!("it took longer than {TIMEOUT:?}")),
+            Err(error) => Err(error.to_string()),
         }
     }
 }
-
-/// What was found, by namespace, and what could not be read.
-type Found = (Vec<(String, Counts)>, Vec<String>);
 
 async fn look(
     client: &Client,
@@ -153,3 +147,85 @@ async fn look(
     }
     Ok((counts, skipped))
 }
+
+/// How many namespaces are shown by name.
+const NAMESPACES: usize = 200;
+/// Stands for all others.
+const OTHER: &str = "other";
+
+metrics! {
+    /// Metrics of drift.
+    struct DriftMetrics(latest: Scraped<Latest>) {
+        looks: By<1> = "drift_looks", "Looks for pods that missed the chain or were changed after it; partial if something could not be read", By::new(["outcome"]).from_zero([["complete"], ["partial"], ["failed"]]);
+    }
+}
+
+/// What the last look at the cluster found, by namespace; nothing while another replica looks.
+type Latest = BTreeMap<String, Counts>;
+
+impl DriftMetrics {
+    fn collected(registry: &mut Registry) -> Self {
+        let latest = Scraped::register(registry, write);
+        Self::register(registry, latest)
+    }
+
+    /// What is shown until the result is dropped.
+    fn shown(&self) -> Shown<Latest> {
+        self.latest.shown()
+    }
+
+    /// Shows what a look has found.
+    fn show(&self, counts: Vec<(String, Counts)>, is_partial: bool) {
+        self.latest.set(bounded(counts));
+        self.looked(if is_partial { "partial" } else { "complete" });
+    }
+
+    fn looked(&self, outcome: &'static str) {
+        self.looks.of([outcome]).inc();
+    }
+}
+
+/// The namespaces with most pods that missed the chain or were changed, and the sum of all others.
+fn bounded(counts: Vec<(String, Counts)>) -> Latest {
+    let mut counts = counts;
+    counts.retain(|(_, it)| *it != Counts::default());
+    counts.sort_by(|(name, a), (other, b)| {
+        let rank = |it: &Counts| Reverse((it.missed.saturating_add(it.changed), it.older));
+        (rank(a), name).cmp(&(rank(b), other))
+    });
+    let mut shown = Latest::new();
+    for (index, (name, counts)) in counts.into_iter().enumerate() {
+        let name = match index < NAMESPACES {
+            true => name,
+            false => OTHER.to_owned(),
+        };
+        let sum = shown.entry(name).or_default();
+        sum.missed += counts.missed;
+        sum.changed += counts.changed;
+        sum.older += counts.older;
+    }
+    shown
+}
+
+fn write(latest: Option<&Latest>, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+    let series = latest
+        .into_iter()
+        .flatten()
+        .flat_map(|(namespace, counts)| {
+            let Counts {
+                missed,
+                changed,
+                older,
+            } = *counts;
+            [("missed", missed), ("changed", changed), ("older", older)].map(|(result, pods)| {
+                let labels = [("namespace", namespace.as_str()), ("result", result)];
+                (labels, pods)
+            })
+        });
+    let help =
+        "Pods that missed the chain, that were changed after it, or that passed an older one";
+    gauges(&mut encoder, "drift_pods", help, series)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,41 +1,28 @@
-//! What the console shows of the past: the latest pods, and the latest attempts to load the chain. There is none without a console.
+//! What people see of a chain: its state, and what the console shows of the past.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use podloom_mutators::Reload;
+use jiff::Timestamp;
+use podloom_mutators::{Reload, Serving};
 use podloom_turns::lock;
+use serde_json::{Value, json};
 
 use crate::mutator::RecentPods;
 
 /// How many attempts to load a chain are remembered.
 const ATTEMPTS: usize = 10;
 
-/// What the console shows of the past.
+/// What the console shows of the past: the latest pods, and the latest attempts to load the chain. There is none without a console.
 #[derive(Default)]
 pub(crate) struct History {
     /// The name of the operator's own pod, if it is known.
     pub(super) replica: Option<String>,
     /// The latest pods that came to the chain.
     pub(super) pods: Arc<RecentPods>,
-    attempts: Mutex<VecDeque<Attempt>>,
-}
-
-/// An attempt to load a chain.
-#[derive(Clone, Debug)]
-pub(super) struct Attempt {
-    pub(super) at: SystemTime,
-    /// How it ended, in one word.
-    pub(super) outcome: &'static str,
-    /// The digest of the chain that serves since then; none if the new one was refused.
-    pub(super) chain: Option<String>,
-    /// How long building and proving the chain took; none if that is not known.
-    pub(super) took: Option<Duration>,
-    /// The plugins that were compiled for it.
-    pub(super) compiled: Vec<String>,
-    /// Why it was refused.
-    pub(super) error: Option<String>,
+    /// The latest attempts to load the chain, the latest first, as JSON.
+    attempts: Mutex<VecDeque<Value>>,
 }
 
 impl History {
@@ -49,37 +36,63 @@ impl History {
 
     /// Remembers an attempt, unless it failed as the one before.
     pub(super) fn attempted(&self, reload: &Reload) {
-        let mut attempt = Attempt {
-            at: SystemTime::now(),
-            outcome: reload.as_str(),
-            chain: None,
-            took: None,
-            compiled: Vec::new(),
-            error: None,
-        };
-        match reload {
-            Reload::Swapped { chain, took } => {
-                let compiled = chain.plugins().iter();
-                let compiled = compiled.filter(|plugin| plugin.compiled_in.is_some());
-                attempt.compiled = compiled.map(|plugin| plugin.name.clone()).collect();
-                attempt.chain = Some(chain.digest().to_owned());
-                attempt.took = Some(*took);
-            }
-            Reload::Restored { chain } => attempt.chain = Some(chain.digest().to_owned()),
+        let (chain, took, error) = match reload {
+            Reload::Swapped { chain, took } => (Some(chain), Some(*took), None),
+            Reload::Restored { chain } => (Some(chain), None, None),
             Reload::Refused { repeated: true, .. } => return,
-            Reload::Refused { error, .. } => attempt.error = Some(error.to_string()),
-        }
+            Reload::Refused { error, .. } => (None, None, Some(error.to_string())),
+        };
+        let plugins = chain.iter().flat_map(|chain| chain.plugins());
+        let compiled = plugins.filter(|plugin| took.is_some() && plugin.compiled_in.is_some());
+        let attempt = json!({
+            "at": timestamp(SystemTime::now()),
+            "outcome": reload.as_str(),
+            // The digest of the chain that serves since then.
+            "chain": chain.map(|chain| chain.digest()),
+            "milliseconds": took.map(|took| took.as_secs_f64() * 1000.0),
+            "compiled": compiled.map(|plugin| plugin.name.as_str()).collect::<Value>(),
+            "error": error,
+        });
         let mut attempts = lock(&self.attempts);
-        if attempts.len() == ATTEMPTS {
-            attempts.pop_back();
-        }
         attempts.push_front(attempt);
+        attempts.truncate(ATTEMPTS);
     }
 
-    /// The latest first.
-    pub(super) fn attempts(&self) -> Vec<Attempt> {
+    /// The latest attempts to load the chain, the latest first.
+    pub(super) fn attempts(&self) -> Value {
         lock(&self.attempts).iter().cloned().collect()
     }
+}
+
+/// The state of a chain as JSON: its plugins, and why the last attempt to load one failed.
+pub(super) fn chain_state(serving: &Serving) -> Value {
+    let plugins = serving.chain.iter().flat_map(|chain| chain.plugins());
+    let plugins = plugins.map(|plugin| {
+        json!({
+            "name": plugin.name,
+            "version": plugin.description.version,
+            "sha256": plugin.sha256,
+            "file": plugin.file,
+        })
+    });
+    let error = serving.failed.as_ref().map(|failed| {
+        json!({
+            "at": timestamp(failed.at),
+            "reason": failed.error.reason(),
+            "message": failed.error.to_string(),
+        })
+    });
+    json!({
+        "chain": serving.chain.as_ref().map(|chain| chain.digest()),
+        "plugins": plugins.collect::<Value>(),
+        "lastReload": serving.since.map(timestamp),
+        "lastError": error,
+    })
+}
+
+/// A time in RFC 3339.
+pub(super) fn timestamp(time: SystemTime) -> Option<String> {
+    Some(Timestamp::try_from(time).ok()?.to_string())
 }
 
 #[cfg(test)]

@@ -3,9 +3,7 @@
 //! It is checked before the duty starts, again after each answer that may mean a missing kind or right, and now and then without a
 //! cause.
 
-mod answer;
-mod noted;
-
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
@@ -16,11 +14,10 @@ use k8s_openapi::api::authorization::v1::{
 use kube::api::PostParams;
 use kube::{Api, Client};
 use podloom_api::SelenosisApi;
-use podloom_controllers::duties::{Need, OwnKind, ResourceScope, Right, RightScope, Row};
-use tokio::time::{Instant, sleep, sleep_until};
+use podloom_controllers::duties::{Need, OwnKind, ResourceScope, Right, RightScope, Row, Switch};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use self::answer::{CheckError, in_time};
-use self::noted::{note, note_lacks};
+use super::checks::APPLY_ROLES;
 use super::state::{Access, DutyState, Lack, Role};
 use crate::client::requests::{AccessFailures, Requests};
 
@@ -48,8 +45,8 @@ pub(super) struct Preflight {
     pub(super) api: SelenosisApi,
     /// None means all.
     pub(super) namespaces: Vec<String>,
-    /// None without leader election.
-    pub(super) lease: Option<LeaseName>,
+    /// Namespace and name of the Lease; none without leader election.
+    pub(super) lease: Option<(String, String)>,
     /// The operator's own namespace.
     pub(super) own_namespace: String,
     /// The namespace of the Secrets that cluster-scoped objects name.
@@ -60,12 +57,6 @@ pub(super) struct Preflight {
     pub(super) requests: Requests,
 }
 
-/// Where the Lease is.
-pub(super) struct LeaseName {
-    pub(super) namespace: String,
-    pub(super) name: String,
-}
-
 /// One verb of a right, in one namespace or in all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct NeededVerb {
@@ -74,15 +65,6 @@ struct NeededVerb {
     namespace: Option<String>,
     /// The name of the object, if it is known: a role may grant the right for that object only.
     name: Option<String>,
-}
-
-/// The result of a check.
-#[derive(Debug, PartialEq, Eq)]
-enum Verdict {
-    /// Nothing is missing.
-    Passed,
-    /// These sentences say what is missing. Check again after this time.
-    Missing(Vec<String>, Duration),
 }
 
 impl Preflight {
@@ -101,7 +83,7 @@ impl Preflight {
         loop {
             let checked_at = Instant::now();
             match self.check(state).await {
-                Ok(Verdict::Passed) => {
+                Ok(None) => {
                     note(state, Access::Granted);
                     if self.fails_before_recheck(state, &mut failures).await {
                         let longest = match state.lacks.borrow().is_empty() {
@@ -114,21 +96,18 @@ impl Preflight {
                         pause = RECHECK_AFTER_FAILURE;
                     }
                 }
-                Ok(Verdict::Missing(reasons, again)) => {
+                Ok(Some((reasons, again))) => {
                     note(state, Access::Lacking(reasons));
                     pause = RECHECK_AFTER_FAILURE;
                     sleep(again).await;
                 }
-                Err(error) if error.denial().is_some() => {
-                    note(state, Access::Lacking(error.denial().into_iter().collect()));
-                    pause = RECHECK_AFTER_FAILURE;
-                    sleep(RECHECK_KINDS).await;
-                }
                 Err(error) => {
-                    let reason = format!("{:#}", anyhow::Error::new(error));
-                    // Without an answer the last verdict stays: an API server that is down has taken nothing from us.
-                    let has_verdict = state.access.borrow().is_verdict();
-                    if !has_verdict {
+                    if let Some(reason) = error.denial() {
+                        note(state, Access::Lacking(vec![reason]));
+                        pause = RECHECK_AFTER_FAILURE;
+                    } else if !state.has_verdict() {
+                        // Else the last verdict stays: an API server that is down has taken nothing from us.
+                        let reason = format!("{:#}", anyhow::Error::new(error));
                         note(state, Access::Unanswered(reason));
                     }
                     sleep(RECHECK_KINDS).await;
@@ -137,11 +116,14 @@ impl Preflight {
         }
     }
 
-    /// Checks once.
-    async fn check(&self, state: &DutyState) -> Result<Verdict, CheckError> {
+    /// Checks once. If anything is missing, sentences say what, and after what time to check again.
+    async fn check(
+        &self,
+        state: &DutyState,
+    ) -> Result<Option<(Vec<String>, Duration)>, CheckError> {
         let kinds = self.unusable_kinds().await?;
         if !kinds.is_empty() {
-            return Ok(Verdict::Missing(kinds, RECHECK_KINDS));
+            return Ok(Some((kinds, RECHECK_KINDS)));
         }
         let missing = self.missing_rights().await?;
         let subject = if missing.is_empty() {
@@ -168,10 +150,7 @@ impl Preflight {
             }
         }
         note_lacks(state, lacks);
-        if reasons.is_empty() {
-            return Ok(Verdict::Passed);
-        }
-        Ok(Verdict::Missing(reasons, RECHECK_RIGHTS))
+        Ok((!reasons.is_empty()).then_some((reasons, RECHECK_RIGHTS)))
     }
 
     /// The kinds that the API server does not serve, or serves with another scope, each with the remedy.
@@ -259,8 +238,10 @@ impl Preflight {
             RightScope::OwnNamespace => vec![Some(self.own_namespace.clone())],
             RightScope::GlobalSecrets => vec![Some(self.secret_namespace.clone())],
             RightScope::LeaseNamespace => {
-                let namespace = self.lease.iter().map(|lease| Some(lease.namespace.clone()));
-                namespace.collect()
+                let lease = self.lease.iter();
+                lease
+                    .map(|(namespace, _)| Some(namespace.clone()))
+                    .collect()
             }
         };
         let mut needed = Vec::new();
@@ -310,8 +291,8 @@ impl Preflight {
         if let Some(object) = right.object {
             return Some(object.name(&self.webhook_name));
         }
-        let lease = self.lease.as_ref()?;
-        (right.scope == RightScope::LeaseNamespace && verb != "create").then(|| lease.name.clone())
+        let (_, lease) = self.lease.as_ref()?;
+        (right.scope == RightScope::LeaseNamespace && verb != "create").then(|| lease.clone())
     }
 }
 
@@ -379,6 +360,96 @@ async fn subject(client: &Client) -> String {
     answer
         .and_then(|review| review.status?.user_info?.username)
         .unwrap_or_else(|| "this account".to_owned())
+}
+
+/// How long one request may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Why a check has no result.
+#[derive(Debug, thiserror::Error)]
+enum CheckError {
+    #[error("the request to the API server failed")]
+    Request(#[from] kube::Error),
+    #[error("no answer from the API server after {} s", TIMEOUT.as_secs())]
+    Unanswered,
+}
+
+impl CheckError {
+    /// What to report if the API server answered but denied the request; none if it did not answer.
+    fn denial(&self) -> Option<String> {
+        let Self::Request(kube::Error::Api(status)) = self else {
+            return None;
+        };
+        match status.code {
+            401 => Some("the API server does not accept our credentials".to_owned()),
+            403 => Some(format!(
+                "the API server does not let this account list served kinds or check its own rights; bind the ClusterRoles \
+                 system:discovery and system:basic-user to it, which all accounts have by default: {}",
+                status.message
+            )),
+            _ => None,
+        }
+    }
+}
+
+/// Limits the time of a request.
+async fn in_time<T>(work: impl Future<Output = Result<T, kube::Error>>) -> Result<T, CheckError> {
+    match timeout(TIMEOUT, work).await {
+        Ok(done) => Ok(done?),
+        Err(_) => Err(CheckError::Unanswered),
+    }
+}
+
+/// Stores which optional rights are missing, and logs which are missing now and which no longer.
+fn note_lacks(state: &DutyState, lacks: Vec<Lack>) {
+    let before = state.lacks.send_replace(lacks);
+    let now = state.lacks.borrow();
+    let is_in = |all: &[Lack], one: &Lack| all.iter().any(|lack| lack.without == one.without);
+    let duty = state.row.name;
+    if now.iter().all(|lack| !lack.is_for_labels) {
+        state.had_label_rights.store(true, Ordering::Relaxed);
+    }
+    for lack in now.iter().filter(|lack| !is_in(&before, lack)) {
+        let (reason, without, remedy) = (&lack.reason, lack.without, APPLY_ROLES);
+        tracing::warn!(
+            duty,
+            reason,
+            without,
+            remedy,
+            "an optional right is missing"
+        );
+    }
+    for Lack { without, .. } in before.iter().filter(|lack| !is_in(&now, lack)) {
+        tracing::info!(duty, without, "an optional right is no longer missing");
+    }
+    state
+        .lacking
+        .set(i64::try_from(now.len()).unwrap_or(i64::MAX));
+}
+
+/// Stores the result of a check, and logs it if it changed.
+fn note(state: &DutyState, access: Access) {
+    if *state.access.borrow() == access {
+        return;
+    }
+    let duty = state.row.name;
+    match &access {
+        Access::Lacking(reasons) => {
+            for reason in reasons {
+                tracing::error!(duty, reason, "not ready");
+            }
+        }
+        // Webhooks are served all the same.
+        Access::Unanswered(reason) if state.row.switch != Switch::Controllers => {
+            tracing::warn!(duty, reason, "rights are not checked yet");
+        }
+        Access::Unanswered(reason) => tracing::error!(duty, reason, "not ready"),
+        Access::Granted => {
+            tracing::info!(duty, "all kinds are served and all required rights granted");
+        }
+        Access::Unknown => {}
+    }
+    state.access.send_replace(access);
 }
 
 #[cfg(test)]

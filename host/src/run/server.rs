@@ -1,30 +1,29 @@
 //! The operator's HTTP endpoints: probes, metrics, the chain, the log filter and the console.
 
 mod console;
-mod here;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::{ConnectInfo, DefaultBodyLimit, Path, Request, State as Shared};
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_TYPE, HOST};
+use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
-use axum::middleware::{self, Next};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{MethodRouter, get};
+use axum::{Router, middleware};
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tokio::task::{spawn_blocking, yield_now};
 
 use self::console::Console;
-use self::here::from_here;
-use super::chain_state;
 use super::checks::{Check, alive, checks, checks_of, is_ready, show};
-use super::connections::{ConnectionLimits, Reuse, WhenFull};
-use super::exposition::MetricsFormat;
+use super::connections::{ConnectionLimits, WhenFull};
+use super::history::chain_state;
+use super::metrics::MetricsFormat;
 use super::state::OperatorState;
 use crate::log::Filter;
 
@@ -57,7 +56,7 @@ pub(super) const HTTP_LIMITS: ConnectionLimits = ConnectionLimits {
     connections: 256,
     of_one_peer: 16,
     when_full: WhenFull::RefuseNew,
-    reuse: Reuse::Reused,
+    is_reused: true,
     header: Duration::from_secs(10),
     write: Duration::from_secs(5),
     // The console's events have no end.
@@ -72,7 +71,7 @@ pub(super) const PROBES_LIMITS: ConnectionLimits = ConnectionLimits {
     connections: 256,
     of_one_peer: 8,
     when_full: WhenFull::CloseOldestSilent,
-    reuse: Reuse::Closed,
+    is_reused: false,
     header: Duration::from_secs(2),
     write: Duration::from_secs(2),
     read: Duration::MAX,
@@ -103,11 +102,12 @@ impl App {
 
 /// All endpoints. Each request must carry the address of its peer, as [`ConnectInfo`].
 pub(crate) fn router(app: App) -> Router {
+    let here = |methods: MethodRouter<App>| methods.route_layer(middleware::from_fn(only_here));
     let router = probes_and_fallbacks(ENDPOINTS)
         .route("/metrics", get(metrics))
         .route("/plugins", get(plugins))
-        .route("/plugins/candidate", get(candidate))
-        .route("/log", get(log).put(change_log));
+        .route("/plugins/candidate", here(get(candidate)))
+        .route("/log", here(get(log).put(change_log)));
     let router = match &app.console {
         Some(console) => router.merge(console::routes(Arc::clone(console))),
         None => router,
@@ -184,19 +184,10 @@ async fn metrics(Shared(app): Shared<App>, headers: HeaderMap) -> Response {
 }
 
 async fn plugins(Shared(app): Shared<App>) -> Response {
-    as_json(&chain_state::of(&app.state.slot.serving()))
+    as_json(&chain_state(&app.state.slot.serving()))
 }
 
-async fn candidate(
-    Shared(app): Shared<App>,
-    uri: Uri,
-    peer: ConnectInfo<SocketAddr>,
-    headers: HeaderMap,
-) -> Response {
-    // It names pods of all namespaces.
-    if let Err(refused) = from_here(&uri, &peer, &headers) {
-        return refused;
-    }
+async fn candidate(Shared(app): Shared<App>) -> Response {
     let Some(candidate) = app.state.candidate.clone() else {
         let text =
             "there is no candidate: name the directory of a second chain with --candidate DIR\n";
@@ -214,28 +205,11 @@ fn as_json(body: &Value) -> Response {
     ([(CONTENT_TYPE, "application/json")], format!("{body:#}\n")).into_response()
 }
 
-async fn log(
-    Shared(app): Shared<App>,
-    uri: Uri,
-    peer: ConnectInfo<SocketAddr>,
-    headers: HeaderMap,
-) -> Response {
-    match from_here(&uri, &peer, &headers) {
-        Ok(()) => format!("{}\n", app.log.show()).into_response(),
-        Err(refused) => refused,
-    }
+async fn log(Shared(app): Shared<App>) -> String {
+    format!("{}\n", app.log.show())
 }
 
-async fn change_log(
-    Shared(app): Shared<App>,
-    uri: Uri,
-    peer: ConnectInfo<SocketAddr>,
-    headers: HeaderMap,
-    filter: String,
-) -> Response {
-    if let Err(refused) = from_here(&uri, &peer, &headers) {
-        return refused;
-    }
+async fn change_log(Shared(app): Shared<App>, filter: String) -> Response {
     match app.log.change(&filter) {
         Ok(filter) => {
             tracing::info!(filter, "log filter changed");
@@ -266,6 +240,58 @@ async fn in_time(request: Request, next: Next) -> Response {
         Ok(response) => response,
         Err(_) => (StatusCode::REQUEST_TIMEOUT, "too slow\n").into_response(),
     }
+}
+
+/// Says where a request of a browser comes from: `same-origin`, `none` if a person typed the address, or another site's.
+const FETCH_SITE: &str = "sec-fetch-site";
+
+/// Only localhost may see and change what everybody in the cluster should not know: verbose logs, which also cost time, and names of
+/// pods.
+///
+/// A request over kubectl port-forward comes from localhost, and so does one of a browser that a page of somebody else sends. So the
+/// peer is not enough.
+async fn only_here(peer: ConnectInfo<SocketAddr>, request: Request, next: Next) -> Response {
+    let (path, headers) = (request.uri().path(), request.headers());
+    let advice = if !is_here(peer.0.ip().to_canonical()) {
+        format!("{path} answers only requests from localhost: use kubectl port-forward\n")
+    } else if !is_by_own_name(headers) {
+        format!(
+            "{path} is at http://localhost, with the port of kubectl port-forward: other names are refused\n"
+        )
+    } else if !is_of_own_page(headers) {
+        format!("{path} answers no pages of other sites\n")
+    } else {
+        return next.run(request).await;
+    };
+    (StatusCode::FORBIDDEN, advice).into_response()
+}
+
+/// Other loopback addresses belong to proxies in the pod, which pass on what comes from the cluster.
+fn is_here(peer: IpAddr) -> bool {
+    peer == Ipv4Addr::LOCALHOST || peer == Ipv6Addr::LOCALHOST
+}
+
+/// Whether a browser got here by a name of ours. The owner of another name can make it lead here, and then his pages are of the same
+/// origin as ours.
+fn is_by_own_name(headers: &HeaderMap) -> bool {
+    let Some(host) = headers.get(HOST) else {
+        // Every browser sends it.
+        return true;
+    };
+    let authority = host.to_str().ok().and_then(|host| host.parse().ok());
+    authority.is_some_and(|authority: Authority| is_own(authority.host()))
+}
+
+/// Names that nobody else can make lead here.
+fn is_own(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok()
+}
+
+/// Whether no page of another site sent it. What is not a browser says nothing.
+fn is_of_own_page(headers: &HeaderMap) -> bool {
+    let site = headers.get(FETCH_SITE);
+    site.is_none_or(|site| site == "same-origin" || site == "none")
 }
 
 #[cfg(test)]

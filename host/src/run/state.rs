@@ -87,13 +87,6 @@ pub(crate) enum Access {
     Granted,
 }
 
-impl Access {
-    /// Whether the API server has answered.
-    pub(super) fn is_verdict(&self) -> bool {
-        matches!(self, Self::Lacking(_) | Self::Granted)
-    }
-}
-
 /// The part that this replica plays for a duty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -165,6 +158,11 @@ impl DutyState {
             caches: Readiness::default(),
             stop,
         }
+    }
+
+    /// Whether the API server has answered a check.
+    pub(super) fn has_verdict(&self) -> bool {
+        matches!(*self.access.borrow(), Access::Lacking(_) | Access::Granted)
     }
 
     /// Waits until no kind or right is known to be missing.

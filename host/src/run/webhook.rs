@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use axum::Router;
 use futures::FutureExt;
-use futures::future::{self, BoxFuture};
+use futures::future::{self, BoxFuture, OptionFuture};
 use podloom_control_loop::LoopMetrics;
 use podloom_controllers::duties::Object;
 use podloom_controllers::{AdmissionCaches, CleanerValidator};
@@ -22,13 +21,10 @@ use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::cleaner;
-use super::connections::{self, ConnectionLimits, Reuse, Server, Stop, Transport, WhenFull};
+use super::connections::{self, ConnectionLimits, Server, WhenFull};
 use super::drift::DriftTask;
 use super::duty::Work;
-use super::own_pod;
-use super::parts::Parts;
-use crate::cli::Account;
+use super::parts::{Parts, own_namespace};
 
 /// For the API server, whose calls come from few addresses. It closes connections that it has not used for 90 seconds, and must be the
 /// one that does: a review that it sends while we close is lost.
@@ -36,7 +32,7 @@ const LIMITS: ConnectionLimits = ConnectionLimits {
     connections: 512,
     of_one_peer: 256,
     when_full: WhenFull::CloseOldestIdle,
-    reuse: Reuse::Reused,
+    is_reused: true,
     header: Duration::from_secs(150),
     write: Duration::from_secs(5),
     read: Duration::from_secs(5),
@@ -69,17 +65,6 @@ pub(super) struct Certificates {
 enum CertificateSource {
     Files(PathBuf),
     Own(Box<OwnSetup>),
-}
-
-/// The webhooks, ready to be served.
-pub(super) struct WebhookTask {
-    listener: TcpListener,
-    router: Router,
-    transport: Transport,
-    /// How long they are served after the operator was asked to stop.
-    drain: Duration,
-    /// Watches what the webhooks must know, and keeps the certificate.
-    background: BoxFuture<'static, ()>,
 }
 
 impl Certificates {
@@ -121,7 +106,7 @@ impl Certificates {
 
 fn own(parts: &Parts<'_>, metrics: CertificateMetrics) -> Result<OwnSetup> {
     let arguments = &parts.arguments.webhook;
-    let namespace = own_pod::namespace(&parts.arguments.own_pod);
+    let namespace = own_namespace(&parts.arguments.own_pod);
     let hosts = match arguments.hosts.as_slice() {
         [] => Hosts::parse(&[format!("{}.{namespace}.svc", arguments.name)]),
         some => Hosts::parse(some),
@@ -168,30 +153,27 @@ pub(super) fn lead(certificates: Option<Certificates>, drift: Option<DriftTask>)
     })
 }
 
-/// Opens the listener; none if the webhooks are off.
+/// Opens the listener, and returns what answers reviews until some time after the operator is stopped; none if the webhooks are off.
 pub(super) fn task(
     parts: &Parts<'_>,
     certificates: Option<Certificates>,
     mutator: Arc<dyn PodMutator>,
-    registry: &mut Registry,
-) -> Result<Option<WebhookTask>> {
+    (registry, stop): (&mut Registry, &CancellationToken),
+) -> Result<Option<BoxFuture<'static, ()>>> {
     let arguments = &parts.arguments.webhook;
     let Some(address) = arguments.address else {
         return Ok(None);
     };
-    let listener =
-        connections::listen(address).with_context(|| format!("cannot listen on {address}"))?;
+    let listener = connections::listen(address)?;
     tracing::info!(
         webhook = listener.local_addr().ok().map(tracing::field::display),
         "serving admission webhooks"
     );
-    let transport = match &certificates {
-        Some(certificates) => Transport::Tls(server_config(Arc::clone(&certificates.slot))),
-        None => Transport::Plain,
-    };
+    let slot = certificates.as_ref().map(Certificates::slot);
+    let (end, drain) = (CancellationToken::new(), stop.clone());
     let (caches, watching) = AdmissionCaches::watch(
         &parts.client,
-        parts.arguments.api(),
+        parts.arguments.selenosis_api,
         &parts.arguments.namespaces(),
         parts.arguments.unread_namespaces(),
         &parts.metrics,
@@ -199,13 +181,12 @@ pub(super) fn task(
     let questions = PeerTurns::new(QUESTIONS);
     let namespaces = ClusterNamespaces::new(&parts.client, caches.clone(), questions.clone());
     let namespaces: Arc<dyn Namespaces> = Arc::new(namespaces);
-    let trusted = arguments.trusted.iter();
     let webhook = Webhook {
         pods: PodWebhook {
             mutator: Arc::clone(&mutator),
             namespaces: Arc::clone(&namespaces),
             owners: owners(parts, questions),
-            trusted: trusted.map(Account::username).collect(),
+            trusted: arguments.trusted.clone(),
             turns: parts.turns.clone(),
             lines: Lines::default(),
         },
@@ -218,24 +199,41 @@ pub(super) fn task(
             tries: PeerTurns::new(TRIES),
             turns: parts.turns.clone(),
             cleaners: CleanerValidator::new(
-                cleaner::settings(&parts.arguments.cleaner),
+                parts.arguments.cleaner.settings(),
                 parts.arguments.cleaner.evaluation_threads.into(),
             ),
         },
         metrics: WebhookMetrics::register(registry),
     };
-    // Dropped when the listener has ended.
-    let serving = match certificates {
-        Some(certificates) => certificates.serve(CancellationToken::new()).boxed(),
-        None => future::pending().boxed(),
-    };
-    Ok(Some(WebhookTask {
-        listener,
+    let server = Server {
         router: router(webhook),
-        transport,
-        drain: arguments.drain,
-        background: future::join(serving, watching).map(drop).boxed(),
-    }))
+        limits: LIMITS,
+        tls: slot.map(server_config),
+        drain,
+        end,
+    };
+    let keeping = certificates.map(|it| it.serve(CancellationToken::new()));
+    let background = future::join(OptionFuture::from(keeping), watching);
+    Ok(Some(
+        serve(server, listener, arguments.drain, background).boxed(),
+    ))
+}
+
+/// Answers reviews until this long after the operator was asked to stop. What they need is kept until then.
+async fn serve(server: Server, listener: TcpListener, drain: Duration, background: impl Future) {
+    let (stop, end) = (server.drain.clone(), server.end.clone());
+    let stopping = async {
+        stop.cancelled().await;
+        tokio::time::sleep(drain).await;
+        end.cancel();
+    };
+    let background = async {
+        tokio::select! {
+            _ = background => {}
+            () = end.cancelled() => {}
+        }
+    };
+    tokio::join!(server.serve(listener), background, stopping);
 }
 
 fn owners(parts: &Parts<'_>, questions: PeerTurns) -> Owners {
@@ -244,36 +242,7 @@ fn owners(parts: &Parts<'_>, questions: PeerTurns) -> Owners {
         parts.client.clone(),
         arguments.pod_owners.clone(),
         arguments.controller_users.clone(),
-        arguments.unknown_owners.into(),
+        arguments.unknown_owners,
         questions,
     )
-}
-
-impl WebhookTask {
-    /// Answers reviews until some time after the operator was asked to stop.
-    pub(super) async fn run(self, stop: CancellationToken) {
-        let end = CancellationToken::new();
-        let server = Server {
-            router: self.router,
-            limits: LIMITS,
-            transport: self.transport,
-            stop: Stop {
-                drain: stop.clone(),
-                end: end.clone(),
-            },
-        };
-        let stopping = async {
-            stop.cancelled().await;
-            tokio::time::sleep(self.drain).await;
-            end.cancel();
-        };
-        // Reviews are answered until the end, so what they need is kept until then.
-        let background = async {
-            tokio::select! {
-                () = self.background => {}
-                () = end.cancelled() => {}
-            }
-        };
-        tokio::join!(server.serve(self.listener), background, stopping);
-    }
 }

@@ -5,11 +5,14 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use kube::{Client, Config};
 use podloom_control_loop::LoopMetrics;
 use podloom_controllers::duties::{Chain, Duty, GivenNames, Row};
+use podloom_controllers::outbound::{Pem, Roots, Tls};
 use podloom_controllers::{
-    BlockingThreads, BrowserSetup, Clock, ControllerMetrics, DutySetup, Setup, Timeouts,
+    BlockingThreads, BrowserSetup, CleanerSetup, Clock, ControllerMetrics, DutySetup,
+    InfrastructureSetup, PortalSetup, RelaySettings, Setup, Timeouts,
 };
 use podloom_mutators::{PluginMetrics, Values};
 use podloom_webhook::PeerTurns;
@@ -18,22 +21,16 @@ use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
 use super::candidate::CandidateChain;
-use super::cleaner;
 use super::drift::DriftTask;
-use super::duty::{DutyTask, Work};
+use super::duty::{Candidate, DutyTask, Work};
 use super::history::History;
-use super::infrastructure;
-use super::lease::Candidate;
 use super::loading::{self, Loading};
-use super::metrics::DutyMetrics;
-use super::own_pod;
-use super::parts::Parts;
-use super::portal;
-use super::preflight::{LeaseName, Preflight};
-use super::process::ProcessMetrics;
+use super::metrics::{DutyMetrics, ProcessMetrics};
+use super::parts::{self, Parts};
+use super::preflight::Preflight;
 use super::state::{DutyState, OperatorState};
-use super::webhook::{self, Certificates, WebhookTask};
-use crate::cli::{ElectionArguments, RunArguments};
+use super::webhook::{self, Certificates};
+use crate::cli::{PortalArguments, RunArguments};
 use crate::client::{self, Requests};
 use crate::mutator::{ChainMutator, InTurns, NoChainPolicy};
 use crate::traces::Exporter;
@@ -44,20 +41,8 @@ pub(super) struct Operator {
     pub(super) registry: Arc<Registry>,
     /// The enabled duties.
     pub(super) duty_tasks: Vec<DutyTask>,
-    /// The admission webhooks; none unless they are switched on.
-    pub(super) webhook: Option<WebhookTask>,
-    has_plugins: bool,
-}
-
-fn duty_state(
-    row: &'static Row,
-    metrics: &DutyMetrics,
-    stop: &CancellationToken,
-) -> Arc<DutyState> {
-    Arc::new(DutyState {
-        lacking: metrics.missing_rights.of([row.name]).clone(),
-        ..DutyState::new(row, metrics.leader.of([row.name]).clone(), stop.clone())
-    })
+    /// Serves the admission webhooks until some time after the operator is stopped; none unless they are switched on.
+    pub(super) webhook: Option<BoxFuture<'static, ()>>,
 }
 
 /// Builds the operator of a cluster and the loader of its chain. Neither is started yet, but the webhooks have their port.
@@ -77,7 +62,12 @@ pub(super) fn operator(
         traces.register(ours);
     }
     let clock = Clock::new();
-    let client = || connect(config, &requests, &clock);
+    let client = || {
+        client::client(config, &requests, &clock).with_context(|| {
+            let server = &config.cluster_url;
+            format!("cannot create a client for the cluster at {server}")
+        })
+    };
     let parts = Parts {
         arguments,
         client: client()?,
@@ -87,60 +77,139 @@ pub(super) fn operator(
         metrics: ControllerMetrics::register(ours),
         plugins: PluginMetrics::register(ours),
         loops: Arc::new(LoopMetrics::register(ours)),
-        instance: own_pod::instance(&arguments.own_pod),
+        instance: parts::instance(&arguments.own_pod),
     };
     let certificates = Certificates::of(&parts, ours)?;
-    let duties = arguments.duties();
-    let states = duties
-        .iter()
-        .map(|duty| duty_state(duty.row(), &duty_metrics, stop));
     let (candidate, seen) = CandidateChain::of(arguments, ours);
-    let history = History::new(parts.instance.clone());
+    let certificate = certificates.as_ref().map(Certificates::slot);
     let state = Arc::new(OperatorState {
         candidate,
-        history: arguments.console.then(|| Arc::new(history)),
-        certificate: certificates.as_ref().map(Certificates::slot),
-        ..OperatorState::new(no_chain_policy(arguments), states.collect(), stop.clone())
+        certificate,
+        ..operator_state(&parts, &duty_metrics, stop)
     });
     let drift = DriftTask::of(&parts, &state, ours);
     let shared = (certificates.as_ref(), drift.as_ref());
-    let election = Election::of(arguments);
-    let duty_tasks = duties.iter().zip(&state.duties).map(|(duty, duty_state)| {
+    let pod_name = arguments.own_pod.pod_name.clone();
+    let identity = pod_name.unwrap_or_else(parts::identity);
+    let duties = arguments.duties().into_iter().zip(&state.duties);
+    let duty_tasks = duties.map(|(duty, duty_state)| {
+        let row = duty.row();
         // With connections of its own, so that a renewal never waits behind other requests.
-        let candidate = election.candidate(duty.row(), client)?;
+        let candidate = candidate_of(arguments, row, &identity, client)?;
         Ok(DutyTask {
-            preflight: preflight(duty.row(), &parts, candidate.as_ref(), &requests),
+            preflight: preflight(row, &parts, candidate.as_ref(), &requests),
             state: Arc::clone(duty_state),
-            work: work(*duty, &parts, &state, shared)?,
+            ready: first_chain(arguments, row, &state),
+            work: work(duty, &parts, &state, shared)?,
             candidate,
         })
     });
     let duty_tasks = duty_tasks.collect::<Result<Vec<_>>>()?;
     let loading = loading::of(&parts, &state, seen, ours)?;
     let mutator = Arc::new(mutator(&parts, &state));
-    let webhook = webhook::task(&parts, certificates, mutator, ours)?;
+    let webhook = webhook::task(&parts, certificates, mutator, (ours, stop))?;
     let operator = Operator {
         state,
         registry: Arc::new(registry),
         duty_tasks,
         webhook,
-        has_plugins: arguments.plugins.is_some(),
     };
     Ok((operator, loading))
 }
 
-impl Operator {
-    /// Waits for the first attempt to load the chain, if the duty needs one. The duty also runs if that failed: sessions still end, and
-    /// the status of waiting ones gives the reason.
-    pub(super) fn first_chain(&self, duty: &DutyTask) -> impl Future<Output = ()> + use<> {
-        let is_loaded = self.has_plugins && duty.state.row.chain == Chain::Needed;
-        let slot = Arc::clone(&self.state.slot);
-        async move {
-            if is_loaded {
-                slot.attempted().await;
-            }
+fn register_build(registry: &mut Registry) {
+    let build = Info::new(vec![
+        ("version", env!("CARGO_PKG_VERSION")),
+        ("architecture", ARCH),
+    ]);
+    registry.register("build", "Version and architecture of this binary", build);
+}
+
+/// The state at the start, without the candidate and the certificate.
+fn operator_state(
+    parts: &Parts<'_>,
+    metrics: &DutyMetrics,
+    stop: &CancellationToken,
+) -> OperatorState {
+    let duties = parts.arguments.duties().into_iter().map(|duty| {
+        let row = duty.row();
+        Arc::new(DutyState {
+            lacking: metrics.missing_rights.of([row.name]).clone(),
+            ..DutyState::new(row, metrics.leader.of([row.name]).clone(), stop.clone())
+        })
+    });
+    let no_chain_policy = match parts.arguments.allow_empty_chain {
+        true => NoChainPolicy::PassThrough,
+        false => NoChainPolicy::Reject,
+    };
+    let history = || Arc::new(History::new(parts.instance.clone()));
+    OperatorState {
+        history: parts.arguments.console.then(history),
+        ..OperatorState::new(no_chain_policy, duties.collect(), stop.clone())
+    }
+}
+
+/// This replica as a candidate for the Lease of a duty; none without leader election.
+fn candidate_of(
+    arguments: &RunArguments,
+    row: &Row,
+    identity: &str,
+    client: impl FnOnce() -> Result<Client>,
+) -> Result<Option<Candidate>> {
+    let election = &arguments.election;
+    let name = row.lease_name(&GivenNames {
+        lease: election.lease_name.as_deref(),
+        webhook: &arguments.webhook.name,
+    });
+    let Some(name) = name.filter(|_| !election.no_leader_election) else {
+        return Ok(None);
+    };
+    let namespace = election.lease_namespace.clone();
+    let namespace = namespace.unwrap_or_else(parts::account_namespace);
+    let (identity, duration) = (identity.to_owned(), election.lease_duration);
+    Ok(Some(Candidate::new(
+        client()?,
+        namespace,
+        name,
+        identity,
+        duration,
+    )))
+}
+
+fn preflight(
+    row: &'static Row,
+    parts: &Parts<'_>,
+    candidate: Option<&Candidate>,
+    requests: &Requests,
+) -> Preflight {
+    Preflight {
+        row,
+        client: parts.client.clone(),
+        api: parts.arguments.selenosis_api,
+        namespaces: parts.arguments.namespaces(),
+        lease: candidate.map(|it| (it.namespace.clone(), it.name.clone())),
+        own_namespace: parts::own_namespace(&parts.arguments.own_pod),
+        secret_namespace: global_secret_namespace(parts.arguments),
+        webhook_name: parts.arguments.webhook.name.clone(),
+        requests: requests.clone(),
+    }
+}
+
+/// Waits for the first attempt to load the chain, if the duty needs one. The duty also runs if that failed: sessions still end, and the
+/// status of waiting ones gives the reason.
+fn first_chain(
+    arguments: &RunArguments,
+    row: &Row,
+    state: &OperatorState,
+) -> BoxFuture<'static, ()> {
+    let is_loaded = arguments.plugins.is_some() && row.chain == Chain::Needed;
+    let slot = Arc::clone(&state.slot);
+    async move {
+        if is_loaded {
+            slot.attempted().await;
         }
     }
+    .boxed()
 }
 
 /// Starts what a duty does while this replica leads. A new duty needs an arm here.
@@ -150,31 +219,23 @@ fn work(
     state: &OperatorState,
     (certificates, drift): (Option<&Certificates>, Option<&DriftTask>),
 ) -> Result<Work> {
-    let setup = setup(parts);
+    let arguments = parts.arguments;
     let own = match duty {
-        Duty::Browser => DutySetup::Browser(browser(parts, state)),
-        Duty::Portal => {
-            let mutator = Arc::new(in_turns(parts, state));
-            let loops = Arc::clone(&parts.loops);
-            DutySetup::Portal(portal::setup(&parts.arguments.portal, mutator, loops)?)
-        }
-        Duty::Infrastructure => {
-            let (arguments, loops) = (parts.arguments, Arc::clone(&parts.loops));
-            let own = infrastructure::setup(&arguments.infrastructure, &arguments.own_pod, loops);
-            DutySetup::Infrastructure(own)
-        }
-        Duty::Cleaner => DutySetup::Cleaner(cleaner::setup(&parts.arguments.cleaner)),
+        Duty::Browser => DutySetup::Browser(BrowserSetup {
+            api: arguments.selenosis_api,
+            mutator: Arc::new(in_turns(parts, state)),
+            timeouts: timeouts(arguments),
+        }),
+        Duty::Portal => DutySetup::Portal(portal(parts, in_turns(parts, state))?),
+        Duty::Infrastructure => DutySetup::Infrastructure(infrastructure(parts)),
+        Duty::Cleaner => DutySetup::Cleaner(CleanerSetup {
+            settings: Arc::new(arguments.cleaner.settings()),
+            workers: arguments.cleaner.workers,
+            evaluation_threads: arguments.cleaner.evaluation_threads.into(),
+        }),
         Duty::Webhook => return Ok(webhook::lead(certificates.cloned(), drift.cloned())),
     };
-    Ok(Box::new(move |duty| {
-        let (setup, own) = (setup.clone(), own.clone());
-        podloom_controllers::run(setup, own, duty.caches.clone(), duty.stop.clone()).boxed()
-    }))
-}
-
-fn setup(parts: &Parts<'_>) -> Setup {
-    let arguments = parts.arguments;
-    Setup {
+    let setup = Setup {
         client: parts.client.clone(),
         namespaces: arguments.namespaces(),
         concurrency: arguments.concurrency.get(),
@@ -184,15 +245,72 @@ fn setup(parts: &Parts<'_>) -> Setup {
         clock: parts.clock.clone(),
         metrics: parts.metrics.clone(),
         instance: parts.instance.clone(),
+    };
+    Ok(Box::new(move |duty| {
+        let (setup, own) = (setup.clone(), own.clone());
+        podloom_controllers::run(setup, own, duty.caches.clone(), duty.stop.clone()).boxed()
+    }))
+}
+
+fn timeouts(arguments: &RunArguments) -> Timeouts {
+    let lives = &arguments.lives;
+    Timeouts {
+        pod_creation: lives.pod_creation_timeout,
+        pod_deletion: lives.pod_deletion_timeout,
+        failed_retention: lives.failed_retention,
+        config_grace: lives.config_grace,
+        container_config_grace: lives.container_config_grace,
     }
 }
 
-fn browser(parts: &Parts<'_>, state: &OperatorState) -> BrowserSetup {
-    BrowserSetup {
-        api: parts.arguments.api(),
-        mutator: Arc::new(in_turns(parts, state)),
-        timeouts: timeouts(parts.arguments),
+fn portal(parts: &Parts<'_>, mutator: InTurns) -> Result<PortalSetup> {
+    let arguments = &parts.arguments.portal;
+    Ok(PortalSetup {
+        mutator: Arc::new(mutator),
+        tunnel: arguments.tunnel.settings(),
+        chain_policy: arguments.chain_policy,
+        max_chain_rolls: arguments.max_chain_rolls.get(),
+        relay_grace: arguments.relay_grace,
+        relays: RelaySettings {
+            observation: arguments.relay_observation,
+            interval: arguments.relay_poll_interval,
+            allow: arguments.relay_allow.clone(),
+            deny: arguments.relay_deny.clone(),
+            tls: tls(arguments)?,
+            recorder: parts.loops.clone(),
+        },
+    })
+}
+
+/// # Errors
+///
+/// Returns an error if the file with certificate authorities cannot be read or has none.
+fn tls(arguments: &PortalArguments) -> Result<Tls> {
+    let Some(file) = &arguments.relay_ca_file else {
+        return Tls::new(&Roots::Public, None).context("cannot set up TLS for relays");
+    };
+    let read = || Tls::new(&Roots::PublicAnd(&Pem::read(file)?), None);
+    read().with_context(|| format!("--portal-relay-ca-file {}", file.display()))
+}
+
+fn infrastructure(parts: &Parts<'_>) -> InfrastructureSetup {
+    let arguments = &parts.arguments.infrastructure;
+    InfrastructureSetup {
+        workers: arguments.workers.get(),
+        settle: arguments.settle,
+        drift_interval: arguments.drift_interval,
+        probe_clusters: arguments.probe_clusters,
+        global_secret_namespace: global_secret_namespace(parts.arguments),
+        allow: arguments.allow.clone(),
+        deny: arguments.deny.clone(),
+        recorder: parts.loops.clone(),
     }
+}
+
+/// The namespace of the Secrets of cluster-scoped objects.
+fn global_secret_namespace(arguments: &RunArguments) -> String {
+    let given = arguments.infrastructure.global_secret_namespace.clone();
+    given.unwrap_or_else(|| parts::own_namespace(&arguments.own_pod))
 }
 
 /// The chain for the controllers; the webhooks take turns themselves.
@@ -212,123 +330,6 @@ fn mutator(parts: &Parts<'_>, state: &OperatorState) -> ChainMutator {
         lane: Arc::clone(&state.lane),
         witness: state.candidate.as_ref().map(|it| Arc::clone(&it.witness)),
         recent: state.history.as_ref().map(|it| Arc::clone(&it.pods)),
-    }
-}
-
-fn preflight(
-    row: &'static Row,
-    parts: &Parts<'_>,
-    candidate: Option<&Candidate>,
-    requests: &Requests,
-) -> Preflight {
-    Preflight {
-        row,
-        client: parts.client.clone(),
-        api: parts.arguments.api(),
-        namespaces: parts.arguments.namespaces(),
-        lease: candidate.map(|candidate| LeaseName {
-            namespace: candidate.namespace.clone(),
-            name: candidate.name.clone(),
-        }),
-        own_namespace: own_pod::namespace(&parts.arguments.own_pod),
-        secret_namespace: infrastructure::global_secret_namespace(
-            &parts.arguments.infrastructure,
-            &parts.arguments.own_pod,
-        ),
-        webhook_name: parts.arguments.webhook.name.clone(),
-        requests: requests.clone(),
-    }
-}
-
-fn no_chain_policy(arguments: &RunArguments) -> NoChainPolicy {
-    if arguments.allow_empty_chain {
-        NoChainPolicy::PassThrough
-    } else {
-        NoChainPolicy::Reject
-    }
-}
-
-fn register_build(registry: &mut Registry) {
-    let build = Info::new(vec![
-        ("version", env!("CARGO_PKG_VERSION")),
-        ("architecture", ARCH),
-    ]);
-    registry.register("build", "Version and architecture of this binary", build);
-}
-
-/// Finds the cluster, and logs its address.
-pub(super) async fn cluster() -> Result<Config> {
-    let config = client::cluster().await?;
-    tracing::info!(server = %config.cluster_url, "cluster");
-    Ok(config)
-}
-
-fn connect(config: &Config, requests: &Requests, clock: &Clock) -> Result<Client> {
-    client::client(config, requests, clock).with_context(|| {
-        format!(
-            "cannot create a client for the cluster at {}",
-            config.cluster_url
-        )
-    })
-}
-
-/// What the leader elections of all duties share.
-struct Election<'a> {
-    election: &'a ElectionArguments,
-    namespace: String,
-    identity: String,
-    names: GivenNames<'a>,
-}
-
-impl<'a> Election<'a> {
-    fn of(arguments: &'a RunArguments) -> Self {
-        let election = &arguments.election;
-        Self {
-            election,
-            namespace: election
-                .lease_namespace
-                .clone()
-                .unwrap_or_else(own_pod::of_account),
-            identity: arguments
-                .own_pod
-                .pod_name
-                .clone()
-                .unwrap_or_else(own_pod::identity),
-            names: GivenNames {
-                lease: election.lease_name.as_deref(),
-                webhook: &arguments.webhook.name,
-            },
-        }
-    }
-
-    /// This replica as a candidate for a duty; none without leader election.
-    fn candidate(
-        &self,
-        row: &Row,
-        client: impl FnOnce() -> Result<Client>,
-    ) -> Result<Option<Candidate>> {
-        let name = row.lease_name(&self.names);
-        let Some(name) = name.filter(|_| !self.election.no_leader_election) else {
-            return Ok(None);
-        };
-        Ok(Some(Candidate::new(
-            client()?,
-            &self.namespace,
-            &name,
-            self.identity.clone(),
-            self.election.lease_duration,
-        )))
-    }
-}
-
-fn timeouts(arguments: &RunArguments) -> Timeouts {
-    let lives = &arguments.lives;
-    Timeouts {
-        pod_creation: lives.pod_creation_timeout,
-        pod_deletion: lives.pod_deletion_timeout,
-        failed_retention: lives.failed_retention,
-        config_grace: lives.config_grace,
-        container_config_grace: lives.container_config_grace,
     }
 }
 

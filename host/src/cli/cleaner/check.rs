@@ -1,11 +1,13 @@
 //! The arguments of `podloom cleaner`.
 
+use std::collections::BTreeSet;
+
 use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
 use podloom_controllers::{CleanerSettings, GroupResource};
 
 use super::super::namespace;
-use super::{Namespaces, namespaces};
+use super::namespaces;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CleanerCommand {
@@ -64,7 +66,7 @@ pub(crate) struct CleanerCheckArguments {
         default_value = "kube-system,kube-public,kube-node-lease",
         value_parser = namespaces
     )]
-    excluded_namespaces: Namespaces,
+    excluded_namespaces: BTreeSet<String>,
 
     /// A cluster-scoped kind that targets may have, the same as for podloom run; repeat the option for several. Of files, it is known of
     /// Kubernetes' own kinds, of those whose CustomResourceDefinition is among the files, and of those that this option names;
@@ -106,7 +108,7 @@ impl CleanerCheckArguments {
     /// What the operator's flags say.
     pub(crate) fn settings(&self) -> CleanerSettings {
         CleanerSettings {
-            excluded_namespaces: self.excluded_namespaces.0.clone(),
+            excluded_namespaces: self.excluded_namespaces.clone(),
             cluster_scoped: self.cluster_scoped.iter().cloned().collect(),
             allow_loopback_sinks: false,
         }

@@ -3,9 +3,11 @@
 use std::time::{Duration, SystemTime};
 
 use podloom_mutators::Serving;
+use serde_json::{Map, Value, json};
 
-use crate::compare::groups::{Groups, Kept};
+use crate::compare::groups::{Group, Groups, Kept, group};
 use crate::compare::{Difference, Verdict};
+use crate::run::history::{chain_state, timestamp};
 
 /// The longest path or name that is kept, in bytes. Both may come from a pod that the API server has not checked yet.
 const TEXT: usize = 256;
@@ -36,7 +38,7 @@ pub(super) enum Compared {
 /// What became of pods, since both chains are there.
 #[derive(Debug)]
 pub(super) struct Results {
-    pair: Option<Pair>,
+    pub(super) pair: Option<Pair>,
     counts: [u64; Compared::ALL.len()],
     pub(super) groups: Groups,
     /// How long the candidate took for all pods.
@@ -132,23 +134,37 @@ impl Results {
         self.groups.add(namespace, &short(name), difference);
     }
 
-    pub(super) fn pair(&self) -> Option<&Pair> {
-        self.pair.as_ref()
-    }
-
     pub(super) fn count(&self, of: Compared) -> u64 {
         self.counts.get(of as usize).copied().unwrap_or_default()
-    }
-
-    /// How many pods were dropped since then, if so many were in all.
-    pub(super) fn dropped(&self, dropped: u64) -> u64 {
-        dropped.saturating_sub(self.dropped_before)
     }
 
     /// How long the candidate took for a pod on average.
     pub(super) fn mean(&self) -> Option<Duration> {
         let pods = u32::try_from(self.groups.all.pods).ok()?;
         self.took.checked_div(pods)
+    }
+
+    /// What `/plugins/candidate` answers: the state of the candidate, and what it would have made of the pods. So many were dropped in
+    /// all.
+    pub(super) fn answer(&self, candidate: &Serving, dropped: u64) -> Value {
+        let pair = self.pair.as_ref();
+        let mean = self.mean();
+        let mut pods: Map<_, _> = Compared::ALL
+            .map(|it| (it.as_str().to_owned(), self.count(it).into()))
+            .into_iter()
+            .collect();
+        let dropped = dropped.saturating_sub(self.dropped_before);
+        pods.insert("dropped".to_owned(), dropped.into());
+        let groups = self.groups.sorted().into_iter();
+        json!({
+            "candidate": chain_state(candidate),
+            "serving": pair.and_then(|pair| pair.serving.as_deref()),
+            "since": pair.and_then(|pair| pair.since).and_then(timestamp),
+            "pods": pods,
+            "meanMilliseconds": mean.map(|mean| mean.as_secs_f64() * 1000.0),
+            "groups": groups.map(without_reasons).collect::<Value>(),
+            "notListed": self.groups.rest,
+        })
     }
 }
 
@@ -166,6 +182,16 @@ fn short(text: &str) -> String {
     }
     let end = text.floor_char_boundary(TEXT);
     format!("{}...", text.get(..end).unwrap_or_default())
+}
+
+/// As in the report of `podloom chain diff`.
+fn without_reasons(of: &Group) -> Value {
+    let mut group = group(of);
+    if let Some(fields) = group.as_object_mut() {
+        fields.remove("reasons");
+        fields.remove("hasMoreReasons");
+    }
+    group
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Misbehaving peers on loopback. 127.0.0.1 is a well-behaved one, 127.1.x.x are others.
 
 mod tls;
+mod unread;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -9,14 +10,14 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::routing::get;
+use rustls::ServerConfig;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::acceptor::{Acceptor, ConnectionGuard};
-use super::{ConnectionLimits, Reuse, Server, Stop, Transport, WhenFull, listen};
+use super::{Acceptor, ConnectionGuard, ConnectionLimits, Server, WhenFull, listen};
 use crate::run::server::{HTTP_LIMITS, PROBES_LIMITS};
 
 /// The longest that a probe waits.
@@ -33,22 +34,27 @@ struct Running {
 impl Running {
     fn start(limits: ConnectionLimits) -> Self {
         let end = CancellationToken::new();
-        Self::start_with(limits, Transport::Plain, Stop::at_once(end))
+        Self::start_with(limits, None, end.clone(), end)
     }
 
-    fn start_with(limits: ConnectionLimits, transport: Transport, stop: Stop) -> Self {
+    fn start_with(
+        limits: ConnectionLimits,
+        tls: Option<Arc<ServerConfig>>,
+        drain: CancellationToken,
+        end: CancellationToken,
+    ) -> Self {
         let listener = listen("127.0.0.1:0".parse().expect("an address")).expect("a listener");
         let address = listener.local_addr().expect("it is bound");
         let router = Router::new()
             .route("/healthz", get(async || "ok\n"))
             .route("/large", get(async || "x".repeat(100 << 10)));
         let mut tasks = JoinSet::new();
-        let end = stop.end.clone();
         let server = Server {
             router,
             limits,
-            transport,
-            stop,
+            tls,
+            drain,
+            end: end.clone(),
         };
         tasks.spawn(server.serve(listener));
         Self {
@@ -180,12 +186,12 @@ fn addresses_of_one_ipv6_network_share_a_limit() {
             .expect("an address")
     };
     let open: Vec<_> = (1..=HTTP_LIMITS.of_one_peer)
-        .map(|host| acceptor.admit(of(1, host)).guard.expect("a guard"))
+        .map(|host| acceptor.admit(of(1, host)).0.expect("a guard"))
         .collect();
-    assert!(acceptor.admit(of(1, 0xffff)).guard.is_none());
-    assert!(acceptor.admit(of(2, 1)).guard.is_some());
+    assert!(acceptor.admit(of(1, 0xffff)).0.is_none());
+    assert!(acceptor.admit(of(2, 1)).0.is_some());
     drop(open);
-    assert!(acceptor.admit(of(1, 0xffff)).guard.is_some());
+    assert!(acceptor.admit(of(1, 0xffff)).0.is_some());
 }
 
 #[test]
@@ -196,7 +202,7 @@ fn a_connection_with_a_request_is_not_closed_for_a_newer_one() {
         when_full: WhenFull::CloseOldestSilent,
         ..PROBES_LIMITS
     });
-    let enter = |peer| acceptor.admit(peer).guard.map(Arc::new);
+    let enter = |peer| acceptor.admit(peer).0.map(Arc::new);
     let ask = |guard: &Arc<ConnectionGuard>| drop(guard.begin_request());
     let first = enter(other(1)).expect("a guard");
     let second = enter(HERE).expect("a guard");
@@ -309,7 +315,7 @@ async fn the_limit_per_peer_may_equal_the_total() {
 
 #[tokio::test]
 async fn probes_are_answered_once_for_each_connection() {
-    assert_eq!(PROBES_LIMITS.reuse, Reuse::Closed);
+    assert!(!PROBES_LIMITS.is_reused);
     let server = Running::start(PROBES_LIMITS);
     let mut stream = server.connect(HERE).await;
     let twice = "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n".repeat(2);
@@ -343,7 +349,7 @@ fn an_idle_connection_is_closed_for_a_newer_one_and_a_busy_one_is_not() {
         when_full: WhenFull::CloseOldestIdle,
         ..HTTP_LIMITS
     });
-    let enter = || acceptor.admit(HERE).guard.map(Arc::new);
+    let enter = || acceptor.admit(HERE).0.map(Arc::new);
     let busy = enter().expect("a guard");
     let (answering, another) = (busy.begin_request(), busy.begin_request());
     let idle = enter().expect("a guard");
@@ -366,7 +372,7 @@ fn a_peer_with_many_busy_connections_cannot_keep_others_out() {
         when_full: WhenFull::CloseOldestIdle,
         ..HTTP_LIMITS
     });
-    let enter = |peer| acceptor.admit(peer).guard.map(Arc::new);
+    let enter = |peer| acceptor.admit(peer).0.map(Arc::new);
     let idle = enter(HERE).expect("a guard");
     drop(idle.begin_request());
     let busy: Vec<_> = (0..2).map(|_| enter(other(1)).expect("a guard")).collect();

@@ -1,5 +1,7 @@
 //! Two duties side by side. Time is paused: it advances when all tasks wait.
 
+mod leader;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,12 +14,11 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{DutyTask, Work};
+use super::{Candidate, DutyTask, Work};
 use crate::client::Requests;
-use crate::run::fixtures::{CLUSTERS, Cluster, Leases};
-use crate::run::lease::Candidate;
 use crate::run::preflight::Preflight;
 use crate::run::state::{Access, DutyState, Role};
+use crate::run::tests::fixtures::{CLUSTERS, Cluster, Leases};
 
 const LEASE: Duration = Duration::from_secs(15);
 
@@ -72,14 +73,15 @@ impl Running {
             },
             candidate: Some(Candidate::new(
                 leases.client(),
-                "podloom",
-                &name,
+                "podloom".to_owned(),
+                name,
                 "we".to_owned(),
                 LEASE,
             )),
+            ready: future::ready(()).boxed(),
             work,
         };
-        let task = tokio::spawn(async move { duty_task.run(future::ready(())).await });
+        let task = tokio::spawn(duty_task.run());
         Self {
             state,
             leases,

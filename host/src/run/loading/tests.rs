@@ -1,3 +1,5 @@
+mod grants;
+
 use super::at_once;
 
 #[track_caller]

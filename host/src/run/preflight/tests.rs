@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::Preflight;
 use crate::client::Requests;
-use crate::run::fixtures::{CLUSTERS, Cluster, Forbidden};
 use crate::run::state::{Access, DutyState, Role};
+use crate::run::tests::fixtures::{CLUSTERS, Cluster, Forbidden};
 
 struct Watched {
     cluster: Arc<Mutex<Cluster>>,

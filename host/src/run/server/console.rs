@@ -1,34 +1,40 @@
 //! The page at `/console`: what the operator does now, for people. It changes nothing and has no secrets, but names of pods, so only
 //! localhost sees it.
 
-mod listener;
-mod samples;
-mod snapshot;
-
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::{ConnectInfo, Request, State as Shared};
 use axum::http::header::{
     CACHE_CONTROL, CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, RETRY_AFTER,
     X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderName, HeaderValue, StatusCode};
-use axum::middleware::{self, Next};
-use axum::response::sse::{KeepAlive, Sse};
+use axum::middleware::Next;
+use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::{Router, middleware};
+use futures::stream::{self, Stream};
+use podloom_mutators::{Chain, Plugin};
 use podloom_turns::lock;
+use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
-use tokio::sync::Semaphore;
-use tokio::time::Instant;
+use serde_json::{Value, json};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
 
-use self::listener::Listener;
-use super::here::from_here;
-use crate::run::history::History;
-use crate::run::state::OperatorState;
+use super::{HTTP_LIMITS, only_here};
+use crate::drift::Counts;
+use crate::mutator::RecentPod;
+use crate::run::checks::{checks, is_ready};
+use crate::run::history::{History, chain_state, timestamp};
+use crate::run::state::{OperatorState, Role};
 
 const PAGE: &str = include_str!("console/page.html");
 const STYLE: &str = include_str!("console/style.css");
@@ -90,7 +96,7 @@ impl Console {
         {
             return Arc::clone(text);
         }
-        let text: Arc<str> = snapshot::of(self).to_string().into();
+        let text: Arc<str> = snapshot(self).to_string().into();
         *latest = Some((Instant::now(), Arc::clone(&text)));
         text
     }
@@ -135,13 +141,310 @@ async fn events(Shared(console): Shared<Arc<Console>>) -> Response {
 
 /// Refuses others than localhost, and gives each answer its headers.
 async fn guard(peer: ConnectInfo<SocketAddr>, request: Request, next: Next) -> Response {
-    let mut response = match from_here(request.uri(), &peer, request.headers()) {
-        Err(refused) => refused,
-        Ok(()) => next.run(request).await,
-    };
+    let mut response = only_here(peer, request, next).await;
     for (name, value) in HEADERS {
         let value = HeaderValue::from_static(value);
         response.headers_mut().insert(name, value);
     }
     response
 }
+
+/// How much earlier the events end than their connection would. The page then connects again, with nothing cut off.
+const MARGIN: Duration = Duration::from_secs(10);
+/// How long the page waits before that.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// One page that gets events.
+struct Listener {
+    console: Arc<Console>,
+    ticks: Interval,
+    end: Instant,
+    /// What it got last.
+    sent: Option<Arc<str>>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Listener {
+    fn new(console: Arc<Console>, place: OwnedSemaphorePermit) -> Self {
+        let mut ticks = interval(PERIOD);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Self {
+            console,
+            ticks,
+            end: Instant::now() + HTTP_LIMITS.life.saturating_sub(MARGIN),
+            sent: None,
+            _place: place,
+        }
+    }
+
+    /// The state at once, and then whenever it has changed.
+    fn events(self) -> impl Stream<Item = Result<Event, Infallible>> + Send + 'static {
+        stream::unfold(self, async |mut listener| {
+            let is_first = listener.sent.is_none();
+            let state = listener.next().await?;
+            let mut event = Event::default().data(&*state);
+            if is_first {
+                event = event.retry(RETRY);
+            }
+            Some((Ok(event), listener))
+        })
+    }
+
+    /// None at the end, and as soon as the operator stops.
+    async fn next(&mut self) -> Option<Arc<str>> {
+        loop {
+            tokio::select! {
+                biased;
+                () = self.console.state.stop.cancelled() => return None,
+                () = sleep_until(self.end) => return None,
+                _ = self.ticks.tick() => {}
+            }
+            let console = Arc::clone(&self.console);
+            // Counting many objects takes a moment, in which other tasks must go on.
+            let state = spawn_blocking(move || console.latest()).await.ok()?;
+            if self.sent.as_ref() != Some(&state) {
+                self.sent = Some(Arc::clone(&state));
+                return Some(state);
+            }
+        }
+    }
+}
+
+/// One line of a metric.
+#[derive(Debug, PartialEq, Eq)]
+struct Sample {
+    name: String,
+    labels: BTreeMap<String, String>,
+    value: String,
+}
+
+/// Reads the samples of the operator's own metrics with these names, as Prometheus does. What cannot be read is left out.
+fn samples(registry: &Registry, names: &[&str]) -> Vec<Sample> {
+    let mut page = String::new();
+    if let Err(error) = text::encode(&mut page, registry) {
+        tracing::warn!(%error, "could not read the metrics for the console");
+    }
+    let lines = page.lines().filter(|line| {
+        let end = line.find(['{', ' ']).unwrap_or(line.len());
+        line.get(..end).is_some_and(|name| names.contains(&name))
+    });
+    lines.filter_map(Sample::parse).collect()
+}
+
+/// The samples of one metric.
+fn named<'s>(samples: &'s [Sample], name: &str) -> impl Iterator<Item = &'s Sample> {
+    samples.iter().filter(move |sample| sample.name == name)
+}
+
+impl Sample {
+    fn parse(line: &str) -> Option<Self> {
+        let name_end = line.find(['{', ' '])?;
+        let (name, mut rest) = line.split_at_checked(name_end)?;
+        let mut labels = BTreeMap::new();
+        if let Some(listed) = rest.strip_prefix('{') {
+            rest = listed;
+            while !rest.starts_with('}') {
+                let (label, quoted) = rest.split_once("=\"")?;
+                let (value, after) = unquoted(quoted)?;
+                labels.insert(label.to_owned(), value);
+                rest = after.strip_prefix(',').unwrap_or(after);
+            }
+            rest = rest.strip_prefix('}')?;
+        }
+        Some(Self {
+            name: name.to_owned(),
+            labels,
+            value: rest.split_whitespace().next()?.to_owned(),
+        })
+    }
+
+    /// The value of a label; empty if there is none.
+    fn label(&self, name: &str) -> &str {
+        self.labels.get(name).map_or("", String::as_str)
+    }
+
+    /// The value of a counter, a bucket or a number of things.
+    fn count(&self) -> u64 {
+        self.value.parse().unwrap_or_default()
+    }
+}
+
+/// A value up to its closing quotation mark, and what comes after that.
+fn unquoted(text: &str) -> Option<(String, &str)> {
+    let mut value = String::new();
+    let mut characters = text.char_indices();
+    while let Some((at, character)) = characters.next() {
+        match character {
+            '"' => return Some((value, text.get(at + 1..)?)),
+            '\\' => match characters.next()?.1 {
+                'n' => value.push('\n'),
+                other => value.push(other),
+            },
+            other => value.push(other),
+        }
+    }
+    None
+}
+
+const OBJECTS: &str = "podloom_objects";
+const CALLS: &str = "podloom_plugin_call_duration_seconds_bucket";
+const DRIFT: &str = "podloom_drift_pods";
+const LOOKS: &str = "podloom_drift_looks_total";
+
+/// How much text the paths of one list of grants may take, in bytes. The rest is only counted.
+const GRANTS_BYTES: usize = 4096;
+/// How many namespaces with drift are shown.
+const NAMESPACES: usize = 10;
+
+/// The state that the page shows, as JSON: names, versions, grants, paths and counts; no configuration and nothing of pods.
+fn snapshot(console: &Console) -> Value {
+    let (state, history) = (&console.state, &console.history);
+    let samples = samples(&console.registry, &[OBJECTS, CALLS, DRIFT, LOOKS]);
+    let serving = state.slot.serving();
+    let chain = serving.chain.as_deref();
+    let candidate = state.candidate.as_ref();
+    let checks = checks(state);
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "replica": history.replica,
+        "ready": is_ready(&checks),
+        "checks": checks.iter().map(|check| json!({
+            "name": check.name,
+            "passed": check.result.is_ok(),
+            "text": check.result.as_ref().unwrap_or_else(|reason| reason),
+        })).collect::<Value>(),
+        "needsChain": state.needs_chain(),
+        "chain": {
+            "digest": chain.map(Chain::digest),
+            "since": serving.since.and_then(timestamp),
+            "error": chain_state(&serving)["lastError"],
+            "plugins": chain.into_iter().flat_map(Chain::plugins).map(plugin).collect::<Value>(),
+        },
+        "reloads": history.attempts(),
+        "pods": history.pods.latest().iter().map(pod).collect::<Value>(),
+        "latency": chain.map(|chain| latency(chain, &samples)).unwrap_or_default(),
+        "objects": objects(state, &samples),
+        "candidate": candidate.map(|candidate| candidate.answer(&serving)),
+        "drift": drift(&samples),
+    })
+}
+
+fn plugin(plugin: &Plugin) -> Value {
+    json!({
+        "name": plugin.name,
+        "version": plugin.description.version,
+        "sha256": plugin.sha256,
+        "allow": paths(&plugin.allow),
+        "read": paths(&plugin.read),
+        "failurePolicy": plugin.failure_policy.as_str(),
+    })
+}
+
+/// A plugin may have many paths, and long ones.
+fn paths(paths: &[String]) -> Value {
+    let mut room = GRANTS_BYTES;
+    let shown = paths.iter().take_while(|path| {
+        let left = room.checked_sub(path.len() + 1);
+        room = left.unwrap_or_default();
+        left.is_some()
+    });
+    let shown: Vec<&String> = shown.collect();
+    json!({ "more": paths.len() - shown.len(), "paths": shown })
+}
+
+fn pod(pod: &RecentPod) -> Value {
+    json!({
+        "number": pod.number,
+        "at": timestamp(pod.at),
+        "kind": pod.kind,
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "dryRun": pod.dry_run,
+        "verdict": pod.verdict,
+        "milliseconds": pod.took.as_secs_f64() * 1000.0,
+        "plugins": pod.runs.iter().map(|run| json!({
+            "name": run.plugin,
+            "outcome": run.outcome,
+            "writes": run.writes,
+            "refusedWrites": run.refused_writes,
+            "paths": run.paths,
+        })).collect::<Value>(),
+    })
+}
+
+/// How many calls of each plugin took how long, since the operator started. Each bucket has the calls that took no longer than it, in
+/// seconds, and longer than the one before; the last one has no limit.
+fn latency(chain: &Chain, samples: &[Sample]) -> Value {
+    let plugin = |plugin: &Plugin| {
+        let calls = named(samples, CALLS);
+        let calls = calls.filter(|bucket| bucket.label("plugin") == plugin.name);
+        let mut before = 0;
+        let buckets = calls.map(|bucket| {
+            let calls = bucket.count().saturating_sub(before);
+            before = bucket.count();
+            json!({ "to": bucket.label("le").parse::<f64>().ok().filter(|to| to.is_finite()), "calls": calls })
+        });
+        json!({ "plugin": plugin.name, "buckets": buckets.collect::<Value>() })
+    };
+    chain.plugins().iter().map(plugin).collect()
+}
+
+/// The objects of each controller of an enabled duty by phase. Where another replica works, this one has none.
+fn objects(state: &OperatorState, samples: &[Sample]) -> Value {
+    let mut controllers: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+    for sample in named(samples, OBJECTS) {
+        let phases = controllers.entry(sample.label("controller")).or_default();
+        phases.push(json!({ "phase": sample.label("phase"), "count": sample.count() }));
+    }
+    let objects = controllers.into_iter().filter_map(|(controller, phases)| {
+        let duty = state.duties.iter().find(|duty| {
+            let mut kinds = duty.row.kinds.iter();
+            kinds.any(|kind| kind.plural.strip_suffix('s') == Some(controller))
+        });
+        let works = matches!(*duty?.role.borrow(), Role::Leader | Role::Alone);
+        Some(json!({ "controller": controller, "works": works, "phases": phases }))
+    });
+    objects.collect()
+}
+
+/// What the last look for drift has found; none if this operator never looks.
+fn drift(samples: &[Sample]) -> Value {
+    let looks: BTreeMap<&str, u64> = named(samples, LOOKS)
+        .map(|looks| (looks.label("outcome"), looks.count()))
+        .collect();
+    if looks.is_empty() {
+        return Value::Null;
+    }
+    let mut all = Counts::default();
+    let mut namespaces: BTreeMap<&str, Counts> = BTreeMap::new();
+    for sample in named(samples, DRIFT) {
+        let namespace = namespaces.entry(sample.label("namespace")).or_default();
+        for counts in [&mut all, namespace] {
+            let count = match sample.label("result") {
+                "missed" => &mut counts.missed,
+                "changed" => &mut counts.changed,
+                _ => &mut counts.older,
+            };
+            *count += sample.count();
+        }
+    }
+    let mut namespaces: Vec<(&str, Counts)> = namespaces.into_iter().collect();
+    let rank = |it: &Counts| (it.missed.saturating_add(it.changed), it.older);
+    namespaces.sort_by_key(|(_, counts)| Reverse(rank(counts)));
+    let show =
+        |it: &Counts| json!({ "missed": it.missed, "changed": it.changed, "older": it.older });
+    let rows = namespaces.iter().take(NAMESPACES).map(|(name, counts)| {
+        let mut row = show(counts);
+        row["namespace"] = json!(name);
+        row
+    });
+    json!({
+        "looks": looks,
+        "all": show(&all),
+        "namespaces": rows.collect::<Value>(),
+        "moreNamespaces": namespaces.len().saturating_sub(NAMESPACES),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -17,9 +17,9 @@ use tower::ServiceExt;
 use super::{App, probes, router};
 use crate::log::Filter;
 use crate::mutator::NoChainPolicy;
-use crate::run::fixtures::CLUSTERS;
-use crate::run::process::ProcessMetrics;
+use crate::run::metrics::ProcessMetrics;
 use crate::run::state::{Access, DutyState, OperatorState, Renewed, Role};
+use crate::run::tests::fixtures::CLUSTERS;
 
 mod console;
 

@@ -7,9 +7,9 @@ use clap::Parser;
 use podloom_controllers::Timeouts;
 use podloom_controllers::duties::{Duty, Replicas, Row};
 
-use super::{Election, timeouts};
+use super::{candidate_of, timeouts};
 use crate::cli::{Arguments, Command, RunArguments};
-use crate::run::fixtures::{CLUSTERS, Cluster};
+use crate::run::tests::fixtures::{CLUSTERS, Cluster};
 
 fn arguments(words: &[&str]) -> RunArguments {
     let command = [&["podloom", "run"], words].concat();
@@ -33,7 +33,7 @@ async fn each_duty_has_a_lease_of_its_own() {
     let leases = |words: &[&str], row: &Row| {
         let arguments = arguments(words);
         let client = || Ok(Cluster::client(&cluster));
-        let candidate = Election::of(&arguments).candidate(row, client);
+        let candidate = candidate_of(&arguments, row, "we", client);
         candidate
             .expect("a client")
             .map(|candidate| (candidate.namespace, candidate.name))

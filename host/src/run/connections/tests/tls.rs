@@ -18,7 +18,7 @@ use tokio_rustls::client::TlsStream;
 use tokio_util::sync::CancellationToken;
 
 use super::{HERE, HTTP_LIMITS, PATIENCE, Running, until};
-use crate::run::connections::{ConnectionLimits, Stop, Transport, WhenFull};
+use crate::run::connections::{ConnectionLimits, WhenFull};
 
 struct Secure {
     running: Running,
@@ -58,14 +58,10 @@ impl Secure {
             read,
             ..HTTP_LIMITS
         };
-        let stop = Stop {
-            drain: CancellationToken::new(),
-            end: CancellationToken::new(),
-        };
-        let drain = stop.drain.clone();
-        let transport = Transport::Tls(Arc::new(server));
+        let (drain, end) = (CancellationToken::new(), CancellationToken::new());
+        let tls = Some(Arc::new(server));
         Self {
-            running: Running::start_with(limits, transport, stop),
+            running: Running::start_with(limits, tls, drain.clone(), end),
             client: Arc::new(client),
             drain,
         }
