@@ -1,23 +1,15 @@
 //! The command line.
 
-mod blame;
-mod bundle;
+mod chain;
 mod cleaner;
+mod cluster;
 mod controllers;
-mod corpus;
-mod diff;
-mod drift;
 mod duration;
-mod infra;
-mod infrastructure;
-mod key;
+mod duties;
+mod files;
 mod plugin;
-mod pods;
-mod portal;
 mod rbac;
-mod render;
 mod run;
-mod tighten;
 mod webhook;
 
 use std::collections::BTreeSet;
@@ -32,24 +24,21 @@ use podloom_mutators::PublicKey;
 use podloom_syntax::names;
 use tracing_subscriber::filter::Targets;
 
-pub(crate) use blame::{BlameArguments, BlameFormat};
-pub(crate) use bundle::BundleArguments;
+pub(crate) use chain::{
+    BundleArguments, ChainSource, DiffArguments, DiffFormat, PodArguments, TightenArguments,
+};
 pub(crate) use cleaner::{Against, CleanerCheckArguments, CleanerCommand, ReportFormat};
-pub(crate) use corpus::{CorpusCommand, RecordArguments};
-pub(crate) use diff::{ChainSource, DiffArguments, DiffFormat};
-pub(crate) use drift::DriftArguments;
-pub(crate) use infra::{InfraCheckArguments, InfraCommand};
-use key::public_key;
+pub(crate) use cluster::{
+    BlameArguments, BlameFormat, CorpusCommand, DriftArguments, RecordArguments,
+};
+pub(crate) use duties::{PortalArguments, TunnelArguments};
+pub(crate) use files::{Format, InfraCheckArguments, InfraCommand, RenderArguments};
 pub(crate) use plugin::{
     BuildArguments, InspectArguments, InspectFormat, NewArguments, PackArguments, PluginCommand,
     TestArguments,
 };
-pub(crate) use pods::PodArguments;
-pub(crate) use portal::{PortalArguments, TunnelArguments};
 pub(crate) use rbac::{RbacArguments, Whose};
-pub(crate) use render::{Format, RenderArguments};
 pub(crate) use run::{LogFormat, OwnPodArguments, RunArguments};
-pub(crate) use tighten::TightenArguments;
 
 /// A Kubernetes operator that creates pods for browser sessions, and changes them with a chain of sandboxed WebAssembly plugins.
 #[derive(Debug, Parser)]
@@ -278,6 +267,12 @@ fn object_name(text: &str) -> Result<String, &'static str> {
 /// Whether a text is a DNS label by RFC 1123.
 fn is_dns_label(text: &str) -> bool {
     names::dns_label(text).is_ok()
+}
+
+/// Reads a public key, for an option that names its file.
+fn public_key(path: &str) -> Result<PublicKey, String> {
+    let pem = std::fs::read(path).map_err(|error| error.to_string())?;
+    PublicKey::from_pem(&pem).map_err(|error| format!("the file {error}"))
 }
 
 #[cfg(test)]

@@ -1,12 +1,11 @@
 //! Passes pods through the plugin chain, for the controllers and for `podloom render`.
 
-mod lane;
 mod recent;
-mod turns;
 mod witness;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
@@ -14,17 +13,15 @@ use futures::future::BoxFuture;
 use podloom_controllers::TRACES;
 use podloom_mutation::{MutatedPod, PodMutator, PodRejection, PodRequest, RejectedPod};
 use podloom_mutators::{Chain, PluginMetrics, Progress, Serving, Slot, Values};
+use podloom_webhook::PeerTurns;
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::timeout_at;
 use tracing::{Instrument, Span};
 
-pub(crate) use self::lane::FastLane;
-use self::lane::SLICE;
 use self::recent::Passing;
 pub(crate) use self::recent::{RecentPod, RecentPods};
-pub(crate) use self::turns::InTurns;
 pub(crate) use self::witness::{Seen, Witness};
 use crate::traces;
 
@@ -251,6 +248,68 @@ fn no_chain(serving: &Serving) -> PodRejection {
         None => "it is still being compiled".to_owned(),
     };
     PodRejection::Broken(format!("no plugin chain is loaded: {reason}"))
+}
+
+/// How long a call may take on the caller's thread. Fast plugins take a tenth of it.
+const SLICE: Duration = Duration::from_millis(2);
+/// After a slow call, so many calls begin on blocking threads.
+const CAREFUL: usize = 256;
+
+/// Decides which calls of the chain begin on the caller's own thread.
+///
+/// To switch to a blocking thread and back costs as much as fast plugins take. So while the chain is fast, its calls begin where their
+/// callers are: on the threads of the runtime. A plugin that takes long there would hold up other tasks, so it is interrupted after a
+/// moment and goes on on a blocking thread, where the next calls then begin at once.
+#[derive(Debug, Default)]
+pub(crate) struct FastLane {
+    /// How many of the next calls begin on blocking threads.
+    careful: AtomicUsize,
+}
+
+impl FastLane {
+    /// Whether the next call begins on the caller's thread.
+    fn is_open(&self) -> bool {
+        // That calls overtake each other here does no harm.
+        let one_less = |careful: usize| careful.checked_sub(1);
+        let closed = self
+            .careful
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
+        closed.is_err()
+    }
+
+    /// A call was slow.
+    fn close(&self) {
+        self.careful.store(CAREFUL, Ordering::Relaxed);
+    }
+}
+
+/// Passes pods of the controllers through the active chain, each in its turn: so the Browsers of one namespace do not keep out others,
+/// nor the pods of admission reviews.
+pub(crate) struct InTurns {
+    pub(crate) chain: ChainMutator,
+    pub(crate) turns: PeerTurns,
+}
+
+impl PodMutator for InTurns {
+    fn mutate(
+        &self,
+        pod: Value,
+        request: PodRequest,
+    ) -> BoxFuture<'_, Result<MutatedPod, RejectedPod>> {
+        async move {
+            // The operator itself is one that asks, like a peer of the webhooks.
+            let Ok(_turn) = self.turns.take(None, request.namespace.clone()).await else {
+                let full = "too many pods wait for the chain";
+                return Err(PodRejection::Overdue(full.to_owned()).into());
+            };
+            self.chain.mutate(pod, request).await
+        }
+        .boxed()
+    }
+
+    fn chain(&self) -> Option<String> {
+        self.chain.chain()
+    }
 }
 
 #[cfg(test)]

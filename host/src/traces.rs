@@ -9,23 +9,28 @@
 //!
 //! Nothing that may be secret is in a field of these spans: no value of a pod, and no text of a plugin or of an error.
 
-mod collect;
 mod export;
-mod otlp;
-mod plugins;
-mod step;
-#[cfg(test)]
-mod tests;
 
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
 
-use podloom_controllers::SendMetrics;
+use podloom_controllers::{SendMetrics, SendOutcome, TRACES};
+use podloom_mutation::{MutatedPod, PluginOutcome, PluginRun, RejectedPod, runs};
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::Sender;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::Context;
+use tracing_subscriber::registry::LookupSpan;
 
-pub(crate) use collect::Collect;
+pub(crate) use export::Endpoint;
 pub(crate) use export::Exporter;
-pub(crate) use otlp::Endpoint;
-pub(crate) use plugins::ran;
 
 /// How many steps wait to be sent. What does not fit is dropped.
 const QUEUE: usize = 4096;
@@ -42,3 +47,311 @@ pub(crate) fn to(endpoint: Endpoint) -> (Collect, Exporter) {
     };
     (collect, exporter)
 }
+
+/// The id of a trace: the UID of what it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct TraceId(u128);
+
+/// The id of a step in its trace; never 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct StepId(u64);
+
+/// Makes ids that other processes do not make.
+#[derive(Debug, Default)]
+struct StepIds {
+    process: RandomState,
+    count: AtomicU64,
+}
+
+/// Something that took time.
+#[derive(Clone, Debug, PartialEq)]
+struct Step {
+    trace: TraceId,
+    id: StepId,
+    parent: Option<StepId>,
+    name: String,
+    start: SystemTime,
+    end: SystemTime,
+    fields: Vec<(&'static str, FieldValue)>,
+    /// One word for what went wrong, if anything did.
+    error: Option<String>,
+}
+
+/// The value of a field.
+#[derive(Clone, Debug, PartialEq)]
+enum FieldValue {
+    Text(String),
+    Integer(i64),
+    Truth(bool),
+}
+
+impl TraceId {
+    /// Reads a UID; none if it is no UUID.
+    fn of(uid: &str) -> Option<Self> {
+        let digits: String = uid.chars().filter(|it| *it != '-').collect();
+        let id = u128::from_str_radix(&digits, 16).ok()?;
+        (digits.len() == 32 && id != 0).then_some(Self(id))
+    }
+
+    /// As OTLP writes it in JSON.
+    fn shown(self) -> String {
+        format!("{:032x}", self.0)
+    }
+}
+
+impl StepId {
+    /// As OTLP writes it in JSON.
+    fn shown(self) -> String {
+        format!("{:016x}", self.0)
+    }
+}
+
+impl StepIds {
+    fn next(&self) -> StepId {
+        let count = self.count.fetch_add(1, Ordering::Relaxed);
+        StepId(self.process.hash_one(count).max(1))
+    }
+}
+
+/// Adds the calls of plugins that have just ended to the trace. They come one after another, so each began when the one before ended.
+pub(crate) fn ran(result: &Result<MutatedPod, RejectedPod>) {
+    if !tracing::enabled!(target: TRACES, Level::TRACE) {
+        return;
+    }
+    let runs = runs(result);
+    let seconds = |run: &PluginRun| run.duration.as_secs_f64();
+    let mut ago: f64 = runs.iter().map(seconds).sum();
+    for run in runs.iter().filter(|run| !run.duration.is_zero()) {
+        ago -= seconds(run);
+        let error = match &run.outcome {
+            PluginOutcome::Ignored(failure) | PluginOutcome::Failed(failure) => {
+                Some(failure.reason())
+            }
+            _ => None,
+        };
+        let step = format!("plugin {}", run.plugin);
+        tracing::trace!(
+            target: TRACES,
+            step = step.as_str(),
+            seconds = seconds(run),
+            ago = ago.max(0.0),
+            plugin = run.plugin.as_str(),
+            version = run.version.as_str(),
+            outcome = run.outcome.as_str(),
+            reads = run.reads,
+            writes = run.writes.len(),
+            error
+        );
+    }
+}
+
+/// The longest text of a step: longer than any name in Kubernetes.
+const TEXT_BYTES: usize = 512;
+
+/// Fields with a meaning of their own. The others are shown as they are.
+mod field {
+    /// The UID of what the trace is about. Steps within others do not need it.
+    pub(super) const TRACE: &str = "trace";
+    /// The name of the step; by default that of its span.
+    pub(super) const STEP: &str = "step";
+    /// Of an event: how long the step took that ends now, or a moment ago, in seconds.
+    pub(super) const SECONDS: &str = "seconds";
+    /// Of an event: how many seconds ago it ended.
+    pub(super) const AGO: &str = "ago";
+    /// One word for what went wrong.
+    pub(super) const ERROR: &str = "error";
+}
+
+/// Makes steps of spans and events, and queues them. It never waits.
+#[derive(Debug)]
+pub(crate) struct Collect {
+    sender: Sender<Step>,
+    ids: StepIds,
+    metrics: SendMetrics,
+}
+
+/// A step that has not ended.
+struct Open {
+    step: Step,
+    begun: Instant,
+    /// Whether there were steps in it. One without a parent is shown only if there were, or if it failed: most passes do nothing.
+    has_steps: bool,
+}
+
+/// What a span or an event says.
+#[derive(Default)]
+struct Said {
+    trace: Option<TraceId>,
+    step: Option<String>,
+    seconds: Option<f64>,
+    ago: f64,
+    error: Option<String>,
+    fields: Vec<(&'static str, FieldValue)>,
+}
+
+impl Collect {
+    fn new(sender: Sender<Step>, metrics: SendMetrics) -> Self {
+        Self {
+            sender,
+            ids: StepIds::default(),
+            metrics,
+        }
+    }
+
+    /// The layer with its filter, so that nothing else of the log comes to it.
+    pub(crate) fn layer<S: Subscriber + for<'a> LookupSpan<'a>>(self) -> impl Layer<S> {
+        self.with_filter(filter_fn(|metadata| metadata.target() == TRACES))
+    }
+
+    fn queue(&self, step: Step) {
+        if self.sender.try_send(step).is_err() {
+            self.metrics.count(SendOutcome::Dropped, 1);
+        }
+    }
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collect {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let Some(span) = context.span(id) else { return };
+        let mut said = Said::default();
+        attributes.record(&mut said);
+        let around = span.parent().and_then(|parent| {
+            let mut extensions = parent.extensions_mut();
+            let open = extensions.get_mut::<Open>()?;
+            open.has_steps = true;
+            Some((open.step.trace, open.step.id))
+        });
+        // Without a trace it belongs to nothing that is followed, such as the proof of a new chain.
+        let Some(trace) = around.map(|(trace, _)| trace).or(said.trace) else {
+            return;
+        };
+        let now = SystemTime::now();
+        let step = Step {
+            trace,
+            id: self.ids.next(),
+            parent: around.map(|(_, id)| id),
+            name: said.step.unwrap_or_else(|| span.name().to_owned()),
+            start: now,
+            end: now,
+            fields: said.fields,
+            error: said.error,
+        };
+        span.extensions_mut().insert(Open {
+            step,
+            begun: Instant::now(),
+            has_steps: false,
+        });
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        let Some(span) = context.span(id) else { return };
+        let mut said = Said::default();
+        values.record(&mut said);
+        if let Some(open) = span.extensions_mut().get_mut::<Open>() {
+            open.step.fields.extend(said.fields);
+            open.step.error = said.error.or(open.step.error.take());
+        }
+    }
+
+    /// A step whose length is known when it is over.
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let mut said = Said::default();
+        event.record(&mut said);
+        let around: Option<(TraceId, Option<StepId>)> = match said.trace {
+            Some(trace) => Some((trace, None)),
+            None => context.event_span(event).and_then(|span| {
+                let mut extensions = span.extensions_mut();
+                let open = extensions.get_mut::<Open>()?;
+                open.has_steps = true;
+                Some((open.step.trace, Some(open.step.id)))
+            }),
+        };
+        let (Some((trace, parent)), Some(name)) = (around, said.step) else {
+            return;
+        };
+        let before = |moment: SystemTime, seconds: f64| {
+            let length = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+            moment.checked_sub(length).unwrap_or(moment)
+        };
+        let end = before(SystemTime::now(), said.ago);
+        self.queue(Step {
+            trace,
+            id: self.ids.next(),
+            parent,
+            name,
+            start: before(end, said.seconds.unwrap_or_default()),
+            end,
+            fields: said.fields,
+            error: said.error,
+        });
+    }
+
+    fn on_close(&self, id: Id, context: Context<'_, S>) {
+        let Some(span) = context.span(&id) else {
+            return;
+        };
+        let Some(open) = span.extensions_mut().remove::<Open>() else {
+            return;
+        };
+        let Open {
+            mut step, begun, ..
+        } = open;
+        if step.parent.is_some() || open.has_steps || step.error.is_some() {
+            // By the clock that never jumps.
+            step.end = step.start + begun.elapsed();
+            self.queue(step);
+        }
+    }
+}
+
+/// The start of a text. Steps wait in a queue, and what a review says comes from outside.
+fn short(text: &str) -> String {
+    let end = text.floor_char_boundary(TEXT_BYTES);
+    text.get(..end).unwrap_or_default().to_owned()
+}
+
+impl Said {
+    fn put(&mut self, field: &Field, value: FieldValue) {
+        match (field.name(), value) {
+            (field::TRACE, FieldValue::Text(uid)) => self.trace = TraceId::of(&uid),
+            (field::STEP, FieldValue::Text(name)) => self.step = Some(name),
+            (field::ERROR, FieldValue::Text(word)) => self.error = Some(word),
+            ("message", _) => {}
+            (name, value) => self.fields.push((name, value)),
+        }
+    }
+}
+
+impl Visit for Said {
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        match field.name() {
+            field::SECONDS => self.seconds = Some(value),
+            field::AGO => self.ago = value,
+            _ => self.record_debug(field, &value),
+        }
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.put(field, FieldValue::Integer(value));
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        let value = i64::try_from(value).unwrap_or(i64::MAX);
+        self.put(field, FieldValue::Integer(value));
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.put(field, FieldValue::Truth(value));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.put(field, FieldValue::Text(short(value)));
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.put(field, FieldValue::Text(short(&format!("{value:?}"))));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,14 +1,11 @@
 //! The arguments of the controller of Cleaners, and of the command about Cleaners.
 
-mod check;
-
 use std::collections::BTreeSet;
 
-use clap::Args;
 use clap::builder::FalseyValueParser;
+use clap::{Args, Subcommand, ValueEnum};
+use jiff::Timestamp;
 use podloom_controllers::{CleanerSettings, GroupResource};
-
-pub(crate) use check::{Against, CleanerCheckArguments, CleanerCommand, ReportFormat};
 
 use super::namespace;
 
@@ -86,3 +83,132 @@ fn namespaces(list: &str) -> Result<BTreeSet<String>, String> {
         .map(|name| namespace(name).map_err(|error| format!("{name:?}: {error}")))
         .collect()
 }
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CleanerCommand {
+    Check(CleanerCheckArguments),
+}
+
+/// Check Cleaners, and show what each would delete, and when. Nothing is deleted.
+///
+/// Checks what the API server and the operator check, and compiles the conditions. All mistakes are listed at once on standard
+/// error, each with its file, document and field.
+///
+/// If there is no mistake, the conditions are evaluated. They see the other objects of the files, as if the cluster had exactly
+/// these; write them by hand, or take them from the cluster with kubectl get -o yaml. With --against cluster, they see the cluster
+/// of the kubeconfig, read with your own rights. The report has the value of each condition, what holds the Cleaner back, what it
+/// would delete, and when the operator would look again.
+///
+/// The time of a Cleaner counts from metadata.creationTimestamp. If a file has none, the time is taken to be over; with --against
+/// cluster, the Cleaner of the same name in the cluster has it.
+///
+/// The exit code is 1 if there is a mistake, or if a condition cannot be evaluated, and 0 otherwise, whether the conditions are
+/// true or not.
+#[derive(Args, Debug)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct CleanerCheckArguments {
+    /// Files or directories with YAML or JSON; - reads standard input.
+    #[arg(
+        short,
+        long = "filename",
+        value_name = "FILE",
+        num_args = 1..,
+        required = true
+    )]
+    pub(crate) files: Vec<String>,
+
+    /// Read subdirectories too.
+    #[arg(short = 'R', long)]
+    pub(crate) recursive: bool,
+
+    /// The namespace of objects without metadata.namespace.
+    #[arg(short, long, default_value = "default", value_parser = namespace)]
+    pub(crate) namespace: String,
+
+    /// Evaluate at this time instead of now, such as 2026-01-31T12:00:00Z.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) at: Option<Timestamp>,
+
+    /// Read the targets from there instead of the files. Other objects in the files are then not used.
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) against: Option<Against>,
+
+    /// The namespaces in which nothing is deleted, the same as for podloom run.
+    #[arg(
+        long = "cleaner-excluded-namespaces",
+        value_name = "LIST",
+        env = "PODLOOM_CLEANER_EXCLUDED_NAMESPACES",
+        default_value = "kube-system,kube-public,kube-node-lease",
+        value_parser = namespaces
+    )]
+    excluded_namespaces: BTreeSet<String>,
+
+    /// A cluster-scoped kind that targets may have, the same as for podloom run; repeat the option for several. Of files, it is known of
+    /// Kubernetes' own kinds, of those whose CustomResourceDefinition is among the files, and of those that this option names;
+    /// --against cluster knows it of all.
+    #[arg(
+        long = "cleaner-cluster-scoped",
+        value_name = "KIND",
+        env = "PODLOOM_CLEANER_CLUSTER_SCOPED",
+        value_delimiter = ','
+    )]
+    cluster_scoped: Vec<GroupResource>,
+
+    /// Treat warnings as errors. A target that conditions see and that is missing is a warning.
+    #[arg(long)]
+    pub(crate) strict: bool,
+
+    /// The format of the report.
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) output: ReportFormat,
+}
+
+/// Where targets are read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Against {
+    /// The cluster of the current context of the kubeconfig.
+    Cluster,
+}
+
+/// The format of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReportFormat {
+    /// Lines for people.
+    Text,
+    /// One object.
+    Json,
+}
+
+impl CleanerCheckArguments {
+    /// What the operator's flags say.
+    pub(crate) fn settings(&self) -> CleanerSettings {
+        CleanerSettings {
+            excluded_namespaces: self.excluded_namespaces.clone(),
+            cluster_scoped: self.cluster_scoped.iter().cloned().collect(),
+            allow_loopback_sinks: false,
+        }
+    }
+}
+
+fn time(text: &str) -> Result<Timestamp, &'static str> {
+    text.parse()
+        .map_err(|_| "write a date, a time and its zone, for example 2026-01-31T12:00:00Z")
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  # Compile the conditions, and evaluate them on these objects
+  podloom cleaner check -f cleaner.yaml -f job.yaml
+
+  # What would it do in two weeks?
+  kubectl get cleaner,job,pod -o yaml | podloom cleaner check -f - --at 2026-01-31T12:00:00Z
+
+  # What would it delete in the cluster now?
+  podloom cleaner check -f cleaner.yaml --against cluster
+
+  # In CI: fail if a manifest has a mistake or a warning
+  podloom cleaner check -f manifests/ --strict >/dev/null
+
+An error names file, document and field, and says what to do:
+  error: cleaner.yaml:14:5: document 1, Cleaner demo, spec.conditions[0]: 1:1: unknown name \"jb\";
+  known here: job, time";

@@ -14,11 +14,9 @@ use podloom_controllers::duties::{Chain, Duty};
 use podloom_mutators::{PublicKey, Signers};
 
 use super::cleaner::CleanerArguments;
-use super::infrastructure::InfrastructureArguments;
-use super::key::public_key;
-use super::portal::PortalArguments;
+use super::duties::{InfrastructureArguments, PortalArguments};
 use super::webhook::WebhookArguments;
-use super::{controllers, duration, namespace, object_name, selenosis_api};
+use super::{controllers, duration, namespace, object_name, public_key, selenosis_api};
 use crate::traces::Endpoint;
 
 /// Run the operator: it creates a pod for each Browser, and passes every pod through the plugin chain.

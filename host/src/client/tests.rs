@@ -1,5 +1,7 @@
 //! Time is paused where it matters: it advances when all tasks wait.
 
+mod requests;
+
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

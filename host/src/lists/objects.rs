@@ -8,7 +8,7 @@ use futures::AsyncBufRead;
 use futures::io::AsyncBufReadExt;
 use tokio::time::timeout;
 
-use super::split::{Listed, Splitter};
+use super::{Listed, Splitter};
 use super::{Page, Pages, Trouble};
 use crate::client::Streamed;
 

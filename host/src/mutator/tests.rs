@@ -1,3 +1,5 @@
+mod lane;
+
 use std::fs;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant, SystemTime};

@@ -61,11 +61,14 @@ pub(super) fn account_namespace() -> String {
     }
 }
 
-/// A unique identity. If two processes had the same one, a new process could take the Lease of one that still runs.
-pub(super) fn identity() -> String {
-    let host = host_name().unwrap_or_else(|| "podloom".to_owned());
-    let random = RandomState::new().hash_one(process::id());
-    format!("{host}-{}-{random:016x}", process::id())
+/// The name of its pod, or else a unique identity. If two processes had the same one, a new process could take the Lease of one that
+/// still runs.
+pub(super) fn identity(arguments: &OwnPodArguments) -> String {
+    arguments.pod_name.clone().unwrap_or_else(|| {
+        let host = host_name().unwrap_or_else(|| "podloom".to_owned());
+        let random = RandomState::new().hash_one(process::id());
+        format!("{host}-{}-{random:016x}", process::id())
+    })
 }
 
 /// The name of its pod, or else of this machine.

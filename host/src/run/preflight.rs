@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::checks::APPLY_ROLES;
 use super::state::{Access, DutyState, Lack, Role};
-use crate::client::requests::{AccessFailures, Requests};
+use crate::client::{AccessFailures, Requests};
 
 /// How soon to check again while a kind is missing.
 const RECHECK_KINDS: Duration = Duration::from_secs(3);

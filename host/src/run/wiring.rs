@@ -62,12 +62,7 @@ pub(super) fn operator(
         traces.register(ours);
     }
     let clock = Clock::new();
-    let client = || {
-        client::client(config, &requests, &clock).with_context(|| {
-            let server = &config.cluster_url;
-            format!("cannot create a client for the cluster at {server}")
-        })
-    };
+    let client = || connect(config, &requests, &clock);
     let parts = Parts {
         arguments,
         client: client()?,
@@ -89,8 +84,7 @@ pub(super) fn operator(
     });
     let drift = DriftTask::of(&parts, &state, ours);
     let shared = (certificates.as_ref(), drift.as_ref());
-    let pod_name = arguments.own_pod.pod_name.clone();
-    let identity = pod_name.unwrap_or_else(parts::identity);
+    let identity = parts::identity(&arguments.own_pod);
     let duties = arguments.duties().into_iter().zip(&state.duties);
     let duty_tasks = duties.map(|(duty, duty_state)| {
         let row = duty.row();
@@ -115,6 +109,13 @@ pub(super) fn operator(
         webhook,
     };
     Ok((operator, loading))
+}
+
+fn connect(config: &Config, requests: &Requests, clock: &Clock) -> Result<Client> {
+    client::client(config, requests, clock).with_context(|| {
+        let server = &config.cluster_url;
+        format!("cannot create a client for the cluster at {server}")
+    })
 }
 
 fn register_build(registry: &mut Registry) {

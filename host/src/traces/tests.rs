@@ -10,9 +10,9 @@ use tracing::subscriber::with_default;
 use tracing::{info_span, trace, trace_span};
 use tracing_subscriber::layer::SubscriberExt;
 
-use super::collect::Collect;
-use super::otlp::{Endpoint, Rejected, body, rejected};
-use super::step::{FieldValue, Step};
+use super::Collect;
+use super::export::{Endpoint, Rejected, body, rejected};
+use super::{FieldValue, Step};
 use podloom_controllers::{SendMetrics, TRACES};
 
 const UID: &str = "0f5e8d2a-7c1b-4a3e-9d10-2b6c4e8fa001";

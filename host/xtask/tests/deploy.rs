@@ -113,7 +113,7 @@ fn every_carrier_says_what_reloads_and_mounts_read_only() {
 
 #[test]
 fn the_mounted_config_maps_are_those_of_podloom_bundle() {
-    let arguments = read("host/src/cli/bundle.rs");
+    let arguments = read("host/src/cli/chain.rs");
     for default in ["podloom-plugins", "podloom-system"] {
         let wanted = format!("default_value = \"{default}\"");
         assert!(arguments.contains(&wanted), "bundle lacks {wanted}");

@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::trace;
 
 use super::super::QUEUE;
+use super::super::export::Endpoint;
 use super::super::export::Exporter;
-use super::super::otlp::Endpoint;
 use super::{Step, TRACES, UID, shown, steps};
 
 /// More than any test takes.

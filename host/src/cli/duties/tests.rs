@@ -1,3 +1,5 @@
+mod infrastructure;
+
 use super::seconds;
 
 #[test]

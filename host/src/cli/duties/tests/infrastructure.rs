@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::settle;
+use super::super::settle;
 
 #[test]
 fn a_settle_time_in_which_no_answer_shows_anything_is_refused() {

@@ -1,4 +1,4 @@
-use super::{CAREFUL, FastLane};
+use super::super::{CAREFUL, FastLane};
 
 #[test]
 fn after_a_slow_call_the_next_ones_begin_elsewhere() {

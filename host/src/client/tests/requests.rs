@@ -11,7 +11,7 @@ use prometheus_client::registry::Registry;
 use tokio::time::timeout;
 use tower::{BoxError, service_fn};
 
-use super::Requests;
+use super::super::Requests;
 
 /// A client of an API server that answers every request with this status, or not at all.
 fn answering(requests: &Requests, code: Option<StatusCode>) -> Client {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{LONGEST, Listed, Splitter};
+use super::super::{LONGEST, Listed, Splitter};
 
 /// The objects of an answer that arrives in pieces of this length, and what is left of it.
 fn split(answer: &str, length: usize) -> (Vec<Listed>, Value) {
