@@ -3,27 +3,23 @@
 //! The API server's schema refuses most of what is refused here. But an object may be older than the schema, and what is not refused
 //! here decides which objects are deleted.
 
-mod reference;
-mod selector;
-
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use podloom_api::duration;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+use kube::core::{Expression, Selector};
 use podloom_api::{
-    CleanerDeletion, CleanerDelivery, CleanerHelm, CleanerSpec, CleanerTarget, DeliveryPolicy,
-    PropagationPolicy, is_variable_name,
+    CleanerDeletion, CleanerHelm, CleanerSpec, CleanerTarget, TargetReference, duration,
+    is_variable_name,
 };
-use podloom_syntax::names::{dns_label, dns_subdomain};
-
-pub(crate) use self::reference::{
-    KindReference, Selection, is_object_name, read as read_reference,
-};
-use super::settings::CleanerSettings;
 use podloom_engine::finding::{FieldPath, Finding, Subject};
 use podloom_engine::outbound::Url;
+use podloom_engine::shown::shown;
+use podloom_syntax::names::{dns_label, dns_subdomain, label_key, label_value};
+
+use crate::settings::CleanerSettings;
 
 /// How many targets a spec may have.
 const TARGETS_MAX: usize = 64;
@@ -47,14 +43,12 @@ pub(crate) struct Checked {
     pub(crate) targets: Vec<CheckedTarget>,
     /// The conditions, which may still be no CEL.
     pub(crate) conditions: Vec<String>,
-    /// How targets are deleted.
-    pub(crate) deletion: CheckedDeletion,
+    /// Above this number of objects, nothing is deleted.
+    pub(crate) max_objects: usize,
     /// The release to uninstall; none if none is.
-    pub(crate) helm: Option<CheckedHelm>,
+    pub(crate) helm: Option<String>,
     /// Where the CloudEvent goes; none if there is none.
     pub(crate) sink: Option<String>,
-    /// How it is delivered.
-    pub(crate) delivery: CheckedDelivery,
     /// Whether nothing is deleted, only reported.
     pub(crate) is_dry_run: bool,
 }
@@ -72,39 +66,6 @@ pub(crate) struct CheckedTarget {
     pub(crate) kind: KindReference,
     /// Which objects of this kind.
     pub(crate) selection: Selection,
-}
-
-/// How targets are deleted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct CheckedDeletion {
-    /// When the objects that a target owns are deleted.
-    pub(crate) propagation: PropagationPolicy,
-    /// Above this number of objects, nothing is deleted.
-    pub(crate) max_objects: usize,
-    /// How long a phase may take before it is late.
-    pub(crate) timeout: Duration,
-    /// Whether the phase ends only when all objects are gone.
-    pub(crate) waits_for_gone: bool,
-}
-
-/// How a release is uninstalled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CheckedHelm {
-    /// The name of the release.
-    pub(crate) release: String,
-    /// Whether its hooks do not run.
-    pub(crate) disables_hooks: bool,
-    /// How long each hook may take.
-    pub(crate) hook_timeout: Duration,
-}
-
-/// How the CloudEvent is delivered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct CheckedDelivery {
-    /// What happens if it cannot be delivered.
-    pub(crate) policy: DeliveryPolicy,
-    /// After which time [`DeliveryPolicy::Ignore`] gives up.
-    pub(crate) deadline: Duration,
 }
 
 /// Why a spec cannot be used: at least one finding.
@@ -148,12 +109,12 @@ impl Checked {
             is_monotonic: retry.is_some_and(|retry| retry.monotonic),
             targets: problems.targets(&spec.targets),
             conditions: spec.conditions.clone(),
-            deletion: problems.deletion(&spec.deletion),
+            max_objects: problems.max_objects(&spec.deletion),
             helm: spec.helm.as_ref().and_then(|helm| problems.helm(helm)),
             sink: spec.cloud_event_sink.clone(),
-            delivery: problems.delivery(&spec.delivery),
             is_dry_run: spec.dry_run,
         };
+        problems.duration("spec.delivery.deadline", &spec.delivery.deadline);
         if let Some(Err(error)) = spec.cloud_event_sink.as_deref().map(Url::from_str) {
             problems.at("spec.cloudEventSink", &error);
         }
@@ -234,7 +195,7 @@ impl Problems {
                 let text = "another target has this name, use another";
                 self.add(path.clone().key("name"), &text);
             }
-            match reference::read(&target.reference, target.delete) {
+            match read_reference(&target.reference, target.delete) {
                 Ok((kind, selection)) => checked.push(CheckedTarget {
                     name: target.name.clone(),
                     is_evaluated: target.include_when_evaluating,
@@ -252,41 +213,182 @@ impl Problems {
         checked
     }
 
-    fn deletion(&mut self, deletion: &CleanerDeletion) -> CheckedDeletion {
-        let max_objects = deletion.max_objects;
-        if !(1..=OBJECTS_MAX).contains(&max_objects) {
+    /// What the deletion needs of the rest is read again then: the spec may be edited.
+    fn max_objects(&mut self, deletion: &CleanerDeletion) -> usize {
+        if !(1..=OBJECTS_MAX).contains(&deletion.max_objects) {
             let text = format!("use a number from 1 to {OBJECTS_MAX}");
             self.at("spec.deletion.maxObjects", &text);
         }
-        CheckedDeletion {
-            propagation: deletion.propagation_policy,
-            max_objects: usize::try_from(max_objects).unwrap_or_default(),
-            timeout: self.duration("spec.deletion.timeout", &deletion.timeout),
-            waits_for_gone: deletion.wait_for_gone,
-        }
+        self.duration("spec.deletion.timeout", &deletion.timeout);
+        usize::try_from(deletion.max_objects).unwrap_or_default()
     }
 
-    fn helm(&mut self, helm: &CleanerHelm) -> Option<CheckedHelm> {
+    fn helm(&mut self, helm: &CleanerHelm) -> Option<String> {
         if dns_subdomain(&helm.release).is_err() || helm.release.len() > RELEASE_MAX {
             let text = format!(
                 "this is no name of a Helm release: at most {RELEASE_MAX} lower case letters, digits, - and ."
             );
             self.at("spec.helm.release", &text);
         }
-        let hook_timeout = self.duration("spec.helm.hookTimeout", &helm.hook_timeout);
-        helm.delete.then(|| CheckedHelm {
-            release: helm.release.clone(),
-            disables_hooks: helm.disable_hooks,
-            hook_timeout,
-        })
+        self.duration("spec.helm.hookTimeout", &helm.hook_timeout);
+        helm.delete.then(|| helm.release.clone())
     }
+}
 
-    fn delivery(&mut self, delivery: &CleanerDelivery) -> CheckedDelivery {
-        CheckedDelivery {
-            policy: delivery.policy,
-            deadline: self.duration("spec.delivery.deadline", &delivery.deadline),
+/// A kind as a spec writes it: the letters of `kind` may have any case.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct KindReference {
+    /// The API group; empty for the core.
+    pub(crate) group: String,
+    /// The version.
+    pub(crate) version: String,
+    /// The kind.
+    pub(crate) kind: String,
+}
+
+/// Which objects of a kind a target is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Selection {
+    /// The one of this name.
+    One(String),
+    /// Those with these labels. A selector that no label can match is a mistake that shows when the target is read.
+    Labelled(Result<Selector, String>),
+}
+
+/// What is wrong: in which field of the reference, and what to write instead.
+type Mistake = (Option<&'static str>, &'static str);
+
+const BAD_GROUP: &str =
+    "this is no API group; write one such as apps, or leave it out for the core";
+const BAD_VERSION: &str = "this is no version of an API; write one such as v1";
+const BAD_KIND: &str = "this is no kind; write one such as Pod";
+const BAD_NAME: &str =
+    "this is no name of an object: it has no slash and no percent sign, and is not . or ..";
+
+/// Reads the reference of a target.
+pub(crate) fn read_reference(
+    reference: &TargetReference,
+    is_deleted: bool,
+) -> Result<(KindReference, Selection), Mistake> {
+    Ok((kind(reference)?, selection(reference, is_deleted)?))
+}
+
+fn kind(reference: &TargetReference) -> Result<KindReference, Mistake> {
+    let group = reference.api_group.as_deref();
+    let (field, group, version) = match (&reference.version, &reference.api_version) {
+        (Some(version), None) => ("version", group.unwrap_or_default(), version.as_str()),
+        (None, Some(_)) if group.is_some() => {
+            return Err((
+                None,
+                "give apiGroup and version, or apiVersion instead of both",
+            ));
         }
+        (None, Some(both)) => {
+            let (group, version) = both.split_once('/').unwrap_or(("", both));
+            ("apiVersion", group, version)
+        }
+        _ => return Err((None, "give exactly one of version and apiVersion")),
+    };
+    if !group.is_empty() && dns_subdomain(group).is_err() {
+        return Err((Some("apiGroup"), BAD_GROUP));
     }
+    // The name of a version begins with a letter, and becomes a part of a URL.
+    if dns_label(version).is_err() || version.starts_with(|it: char| it.is_ascii_digit()) {
+        return Err((Some(field), BAD_VERSION));
+    }
+    if dns_label(&reference.kind.to_ascii_lowercase()).is_err() {
+        return Err((Some("kind"), BAD_KIND));
+    }
+    Ok(KindReference {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        kind: reference.kind.clone(),
+    })
+}
+
+fn selection(reference: &TargetReference, is_deleted: bool) -> Result<Selection, Mistake> {
+    let read = match (
+        &reference.name,
+        &reference.match_labels,
+        &reference.label_selector,
+    ) {
+        (Some(name), None, None) if is_object_name(name) => {
+            return Ok(Selection::One(name.clone()));
+        }
+        (Some(_), None, None) => return Err((Some("name"), BAD_NAME)),
+        (None, Some(labels), None) => read_labels(labels),
+        (None, None, Some(selector)) => read_selector(selector),
+        _ => {
+            return Err((
+                None,
+                "give exactly one of name, matchLabels and labelSelector",
+            ));
+        }
+    };
+    if is_deleted && read.as_ref().is_ok_and(Selector::selects_all) {
+        let text =
+            "an empty selector would delete all objects of this kind, give at least one label";
+        return Err((None, text));
+    }
+    Ok(Selection::Labelled(read))
+}
+
+/// Returns whether a name is one segment of a URL's path. Some kinds have names that are no DNS names.
+pub(crate) fn is_object_name(name: &str) -> bool {
+    let is_part_of_path = |c: char| c != '/' && c != '%' && !c.is_control();
+    (1..=253).contains(&name.len())
+        && name.chars().all(is_part_of_path)
+        && name != "."
+        && name != ".."
+}
+
+/// Reads labels with their values. A value with a comma would be read by the API server as another selector, so each part is checked.
+/// What is wrong is why no object can have such labels.
+fn read_labels(labels: &BTreeMap<String, String>) -> Result<Selector, String> {
+    let equal = |(key, value): (&String, &String)| {
+        checked_key(key)?;
+        checked_value(key, value)?;
+        Ok(Expression::Equal(key.clone(), value.clone()))
+    };
+    labels.iter().map(equal).collect()
+}
+
+/// Reads a selector.
+fn read_selector(selector: &LabelSelector) -> Result<Selector, String> {
+    let labels = selector.match_labels.as_ref();
+    let mut read = labels.map_or_else(|| Ok(Selector::default()), read_labels)?;
+    for requirement in selector.match_expressions.iter().flatten() {
+        read.extend([expression(requirement)?]);
+    }
+    Ok(read)
+}
+
+fn expression(requirement: &LabelSelectorRequirement) -> Result<Expression, String> {
+    let key = requirement.key.clone();
+    checked_key(&key)?;
+    let values: BTreeSet<String> = requirement.values.iter().flatten().cloned().collect();
+    for value in &values {
+        checked_value(&key, value)?;
+    }
+    // An empty list of values means something else to the API server than here.
+    match (requirement.operator.as_str(), values.is_empty()) {
+        ("In", false) => Ok(Expression::In(key, values)),
+        ("NotIn", false) => Ok(Expression::NotIn(key, values)),
+        ("Exists", true) => Ok(Expression::Exists(key)),
+        ("DoesNotExist", true) => Ok(Expression::DoesNotExist(key)),
+        _ => Err(format!(
+            "the requirement for the label {key} needs the operator In or NotIn and values, or Exists or DoesNotExist and none"
+        )),
+    }
+}
+
+fn checked_key(key: &str) -> Result<(), String> {
+    label_key(key).map_err(|error| format!("the label key {:?} {error}", shown(key)))
+}
+
+fn checked_value(key: &str, value: &str) -> Result<(), String> {
+    label_value(value)
+        .map_err(|error| format!("the value {:?} of the label {key} {error}", shown(value)))
 }
 
 #[cfg(test)]

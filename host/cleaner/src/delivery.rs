@@ -4,48 +4,42 @@
 //! ends. What came of it is then asked for ([`Delivery::attempt`]). Each sink gets an event at least once: an answer may be lost, and a
 //! restarted operator sends the event again. All attempts have the same id.
 //!
-//! - `terms` is what the live spec says, and `step` decides what comes next. Both are pure.
-//! - `event` builds the event, and `client` sends it once, with the client of `outbound`. `retry_after` reads when the sink wants to be
-//!   asked again.
-//! - `board` remembers the attempts and keeps them within bounds, `attempt` is one of them, and `metrics` counts them.
+//! - `step` decides what comes next, by what the live spec says. Pure.
+//! - `event` builds the event, and `client` sends it once, with the client of `outbound`.
+//! - [`Board`] remembers the attempts and keeps them within bounds.
 //!
 //! No text of a sink ever gets into a status or a log: only the number of its answer, and our words.
 
-mod attempt;
-mod board;
 mod client;
 mod event;
 #[cfg(test)]
 mod fixtures;
-mod metrics;
-mod retry_after;
 mod step;
-mod terms;
 
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::ops::Range;
 use std::panic::resume_unwind;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use jiff::Timestamp;
+use podloom_engine::backoff::jittered;
+use podloom_engine::clock::Clock;
+use podloom_engine::plan::later;
+use podloom_metrics::{Counted, Values};
+use podloom_turns::lock;
+use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 
-pub(super) use self::attempt::{Attempt, AttemptState, Pause};
-pub(super) use self::board::Begun;
 pub(super) use self::client::SinkSettings;
-pub(super) use self::event::CloudEvent;
-pub(super) use self::metrics::{Delivered, DeliveryMetrics};
-pub(super) use self::step::{DeliveryState, DeliveryStep, Shot, progress, step};
-pub(super) use self::terms::{SinkSetting, Terms};
-
-use self::attempt::wait;
-use self::board::{Board, Room};
 use self::client::{ATTEMPTS, ATTEMPTS_PER_NAMESPACE, Sent, SinkClient};
-use super::who::CleanerId;
-use podloom_engine::backoff::jittered;
-use podloom_engine::clock::Clock;
+pub(super) use self::event::CloudEvent;
+pub(super) use self::step::{DeliveryState, DeliveryStep, progress, step};
+use crate::memory::CleanerId;
 
 /// How long to wait if too many of our requests run.
 const BUSY: Duration = Duration::from_secs(2);
@@ -53,22 +47,18 @@ const BUSY: Duration = Duration::from_secs(2);
 /// All attempts of the process. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Delivery {
-    board: Arc<Board>,
+    board: Arc<Mutex<Board>>,
     jobs: mpsc::Sender<Job>,
 }
 
-/// An attempt to make.
-struct Job {
-    id: CleanerId,
-    sink: String,
-    event: CloudEvent,
-}
+/// An attempt to make: of which Cleaner, at which sink, with which event.
+type Job = (CleanerId, String, CloudEvent);
 
 /// What an attempt needs. Cheap to clone.
 #[derive(Clone)]
 struct Sender {
     client: Arc<SinkClient>,
-    board: Arc<Board>,
+    board: Arc<Mutex<Board>>,
     clock: Clock,
     metrics: DeliveryMetrics,
     wake: Wake,
@@ -94,10 +84,8 @@ impl Delivery {
         metrics: DeliveryMetrics,
         wake: Wake,
     ) -> (Self, BoxFuture<'static, ()>) {
-        let board = Arc::new(Board::new(Room {
-            attempts: ATTEMPTS.into(),
-            per_namespace: ATTEMPTS_PER_NAMESPACE.into(),
-        }));
+        let board = Board::new(ATTEMPTS.into(), ATTEMPTS_PER_NAMESPACE.into());
+        let board = Arc::new(Mutex::new(board));
         // The board lets in no more than that.
         let (jobs, queue) = mpsc::channel(ATTEMPTS.into());
         let sender = Sender {
@@ -110,34 +98,32 @@ impl Delivery {
         (Self { board, jobs }, sender.run(queue).boxed())
     }
 
-    /// Begins an attempt, unless one of this Cleaner runs or there is no room. The Cleaner is woken when it has ended, or when there may
-    /// be room.
-    pub(super) fn send(&self, id: &CleanerId, shot: &Shot, event: CloudEvent) -> Begun {
-        let (is_new, begun) = self.board.begin(id, shot);
-        if !is_new {
-            return begun;
-        }
-        let job = Job {
-            id: id.clone(),
-            sink: shot.sink.clone(),
-            event,
-        };
-        if self.jobs.try_send(job).is_err() {
+    /// Begins an attempt, unless one of this Cleaner runs. Returns the one that runs now; none if there is no room. The Cleaner is woken
+    /// when it has ended, or when there may be room.
+    pub(super) fn send(
+        &self,
+        id: &CleanerId,
+        attempt: &Attempt,
+        event: CloudEvent,
+    ) -> Option<Attempt> {
+        let (is_new, running) = lock(&self.board).begin(id, attempt);
+        let job = (id.clone(), attempt.sink.clone(), event);
+        if is_new && self.jobs.try_send(job).is_err() {
             // Attempts of Cleaners that were forgotten still run, or the process stops.
-            self.board.withdraw(&id.uid);
-            return Begun::Full;
+            lock(&self.board).withdraw(&id.uid);
+            return None;
         }
-        begun
+        running
     }
 
     /// Returns the attempt of a Cleaner that runs, or the last one of this process.
     pub(super) fn attempt(&self, uid: &str) -> Option<Attempt> {
-        self.board.attempt(uid)
+        lock(&self.board).attempt(uid)
     }
 
     /// Forgets a Cleaner that is gone.
     pub(super) fn forget(&self, uid: &str) {
-        self.board.forget(uid);
+        lock(&self.board).forget(uid);
     }
 }
 
@@ -160,45 +146,38 @@ impl Sender {
         }
     }
 
-    async fn attempt(self, job: Job) {
-        let Job { id, sink, event } = job;
+    async fn attempt(self, (id, sink, event): Job) {
         let now = || self.clock.now();
-        let sending = self.client.send(&id.namespace, &sink, event, now);
-        let sent = sending.await;
+        let sent = self.client.send(&id.namespace, &sink, event, now).await;
         match &sent {
             Sent::Accepted => self.metrics.count(Delivered::Accepted, 1),
             Sent::Failed { .. } => self.metrics.count(Delivered::Failed, 1),
             Sent::Busy => {}
         }
-        let ended = |attempt: &Attempt| self.ended(attempt, sent);
-        for woken in self.board.end(&id, ended) {
-            (self.wake)(&woken);
-        }
+        let ended = |attempt: Attempt| self.ended(attempt, sent);
+        let woken = lock(&self.board).end(&id, ended);
+        woken.iter().for_each(|id| (self.wake)(id));
     }
 
-    fn ended(&self, attempt: &Attempt, sent: Sent) -> Attempt {
-        let at = self.clock.now();
+    fn ended(&self, attempt: Attempt, sent: Sent) -> Attempt {
+        let now = self.clock.now();
+        let pause = |wait| now..later(now, jittered(wait));
         let (failures, state) = match sent {
             Sent::Accepted => (0, AttemptState::Accepted),
-            Sent::Busy => {
-                let wait = jittered(BUSY);
-                let pause = Pause { at, wait };
-                (attempt.failures, AttemptState::Postponed(pause))
-            }
+            Sent::Busy => (attempt.failures, AttemptState::Postponed(pause(BUSY))),
             Sent::Failed {
                 message,
                 retry_after,
             } => {
                 let failures = attempt.failures.saturating_add(1);
-                let wait = jittered(wait(failures, retry_after));
-                let pause = Pause { at, wait };
+                let pause = pause(wait(failures, retry_after));
                 (failures, AttemptState::Failed(message, pause))
             }
         };
         Attempt {
             failures,
             state,
-            ..attempt.clone()
+            ..attempt
         }
     }
 }
@@ -206,6 +185,167 @@ impl Sender {
 impl fmt::Debug for Delivery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Delivery").finish_non_exhaustive()
+    }
+}
+
+/// Which attempts run, what came of the last one of each Cleaner, and who waits for room. A state machine without I/O.
+struct Board {
+    /// How many attempts may run in all.
+    attempts: usize,
+    /// How many of them may be of Cleaners of one namespace.
+    per_namespace: usize,
+    /// Those that run and their namespaces, by the UID of the Cleaner: at most one of each.
+    running: HashMap<Arc<str>, (Arc<str>, Attempt)>,
+    /// Those that have ended, by UID.
+    ended: HashMap<Arc<str>, Attempt>,
+    /// Cleaners that found no room, the first one first; each once.
+    waiting: VecDeque<CleanerId>,
+}
+
+impl Board {
+    fn new(attempts: usize, per_namespace: usize) -> Self {
+        Self {
+            attempts,
+            per_namespace,
+            running: HashMap::new(),
+            ended: HashMap::new(),
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// Notes that an attempt begins, if none runs and there is room. Returns whether it is to be made, and the one that runs now; none if
+    /// there is no room.
+    fn begin(&mut self, id: &CleanerId, attempt: &Attempt) -> (bool, Option<Attempt>) {
+        if let Some((_, running)) = self.running.get(&id.uid) {
+            return (false, Some(running.clone()));
+        }
+        if !self.has_room(&id.namespace) {
+            if !self.waiting.contains(id) {
+                self.waiting.push_back(id.clone());
+            }
+            return (false, None);
+        }
+        self.waiting.retain(|waiting| waiting != id);
+        let running = (Arc::clone(&id.namespace), attempt.clone());
+        self.running.insert(Arc::clone(&id.uid), running);
+        (true, Some(attempt.clone()))
+    }
+
+    /// Notes what came of an attempt, unless the Cleaner was forgotten. Returns who is woken: that Cleaner, and the first one that waits
+    /// and has room now.
+    fn end(&mut self, id: &CleanerId, ended: impl FnOnce(Attempt) -> Attempt) -> Vec<CleanerId> {
+        let mut woken = Vec::new();
+        if let Some((_, attempt)) = self.running.remove(&id.uid) {
+            self.ended.insert(Arc::clone(&id.uid), ended(attempt));
+            woken.push(id.clone());
+        }
+        let mut waiting = self.waiting.iter();
+        let next = waiting.position(|waiting| self.has_room(&waiting.namespace));
+        woken.extend(next.and_then(|next| self.waiting.remove(next)));
+        woken
+    }
+
+    /// Takes back that an attempt has begun: it was not made.
+    fn withdraw(&mut self, uid: &str) {
+        self.running.remove(uid);
+    }
+
+    /// Returns the attempt that runs, or the last one that has ended.
+    fn attempt(&self, uid: &str) -> Option<Attempt> {
+        let running = self.running.get(uid).map(|(_, attempt)| attempt);
+        running.or_else(|| self.ended.get(uid)).cloned()
+    }
+
+    /// Forgets a Cleaner that is gone. What comes of an attempt that runs does not matter any more.
+    fn forget(&mut self, uid: &str) {
+        self.running.remove(uid);
+        self.ended.remove(uid);
+        self.waiting.retain(|waiting| &*waiting.uid != uid);
+    }
+
+    fn has_room(&self, namespace: &str) -> bool {
+        let of_it = self.running.values().filter(|(it, _)| &**it == namespace);
+        self.running.len() < self.attempts && of_it.count() < self.per_namespace
+    }
+}
+
+/// How long to wait after the first failure.
+const WAIT_FIRST: Duration = Duration::from_secs(1);
+/// How long to wait at most, whatever the sink says.
+const WAIT_LONGEST: Duration = Duration::from_mins(5);
+
+/// An attempt to deliver the event of a Cleaner, as the process remembers it. After a restart, nothing of it is needed: the event is sent
+/// again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Attempt {
+    /// Which one it is of this event; the first has 1.
+    pub(crate) number: i32,
+    /// Where the event goes.
+    pub(crate) sink: String,
+    /// How many attempts at this sink have failed in a row.
+    pub(crate) failures: u32,
+    /// What came of it.
+    #[serde(skip)]
+    pub(crate) state: AttemptState,
+}
+
+/// What came of an attempt. A failure and what postpones an attempt have a time without attempts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AttemptState {
+    /// It runs, or is to be made.
+    Running,
+    /// The sink accepted the event.
+    Accepted,
+    /// It failed. The message is for the status: in our words, nothing of it is from the sink.
+    Failed(String, Range<Timestamp>),
+    /// It never began, since too many of our requests run. This says nothing about the sink.
+    Postponed(Range<Timestamp>),
+}
+
+impl AttemptState {
+    /// Returns until when there is no other attempt, if not at once. A clock that was put back ends the pause too.
+    fn pause(&self, now: Timestamp) -> Option<Timestamp> {
+        match self {
+            Self::Running | Self::Accepted => None,
+            Self::Failed(_, pause) | Self::Postponed(pause) => {
+                pause.contains(&now).then_some(pause.end)
+            }
+        }
+    }
+}
+
+/// Returns how long to wait after this number of failures in a row: twice as long each time, and not less than the sink wants.
+fn wait(failures: u32, retry_after: Option<Duration>) -> Duration {
+    let doublings = failures.saturating_sub(1);
+    let doubled = WAIT_FIRST.saturating_mul(2_u32.saturating_pow(doublings));
+    let wanted = retry_after.unwrap_or_default();
+    doubled.max(wanted).min(WAIT_LONGEST)
+}
+
+/// Attempts to deliver CloudEvents by what came of them; cheap to clone.
+pub(crate) type DeliveryMetrics = Counted<Delivered>;
+
+/// What came of an attempt, or of a whole delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delivered {
+    /// The sink accepted the event.
+    Accepted,
+    /// The attempt failed.
+    Failed,
+    /// The deadline passed, and no other attempt is made.
+    GivenUp,
+}
+
+impl Values for Delivered {
+    const LABEL: &'static str = "outcome";
+    const ALL: &'static [Self] = &[Self::Accepted, Self::Failed, Self::GivenUp];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Accepted => "delivered",
+            Self::Failed => "failed",
+            Self::GivenUp => "given_up",
+        }
     }
 }
 

@@ -1,4 +1,6 @@
-//! Finds the kinds that the API server serves, each version of a group by itself: one that is broken hides no other.
+//! The kinds that the API server serves, and why a request for one may fail.
+//!
+//! Each version of a group is read by itself: one that is broken hides no other.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,11 +13,10 @@ use kube::core::ApiResource;
 use podloom_engine::kind::ResourceScope;
 use podloom_engine::plain::plain;
 use podloom_turns::lock;
+use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout};
 
-use super::checked::KindReference;
-use super::failure::{FailureKind, RequestError};
-use super::served::{ServedKind, group_version};
+use crate::checked::KindReference;
 
 /// How long a kind that was not found is not looked for again.
 const MISS: Duration = Duration::from_secs(30);
@@ -26,23 +27,12 @@ const VERSIONS_MAX: usize = 1000;
 /// How long reading a version may take.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why a kind was not found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum KindError {
-    /// The API server serves no such kind.
-    Unknown(String),
-    /// That is not known: the version of the group could not be read.
-    Request(RequestError),
-}
-
 /// The kinds of the cluster. Cheap to clone; all clones share what they know.
 #[derive(Clone)]
-pub(super) struct Discovery(Arc<Inner>);
-
-struct Inner {
+pub(super) struct Discovery {
     client: Client,
     /// By group and version. Each is read by one task at a time.
-    versions: Mutex<HashMap<(String, String), Arc<Version>>>,
+    versions: Arc<Mutex<HashMap<(String, String), Arc<Version>>>>,
 }
 
 /// A version of a group.
@@ -58,14 +48,18 @@ struct Known {
 impl Discovery {
     /// Returns one that knows nothing yet.
     pub(super) fn new(client: Client) -> Self {
-        Self(Arc::new(Inner {
+        Self {
             client,
-            versions: Mutex::default(),
-        }))
+            versions: Arc::default(),
+        }
     }
 
     /// Finds a kind: one that is written exactly so, else one that differs only in the case of its letters.
-    pub(super) async fn find(&self, kind: &KindReference) -> Result<Arc<ServedKind>, KindError> {
+    ///
+    /// # Errors
+    ///
+    /// If the API server serves no such kind, or if that is not known, since the version of its group could not be read.
+    pub(super) async fn find(&self, kind: &KindReference) -> Result<Arc<ServedKind>, RequestError> {
         let version = self.version(kind);
         let mut known = version.lock().await;
         if let Some(known) = &*known
@@ -88,7 +82,7 @@ impl Discovery {
     }
 
     fn version(&self, kind: &KindReference) -> Arc<Version> {
-        let mut versions = lock(&self.0.versions);
+        let mut versions = lock(&self.versions);
         let key = (kind.group.clone(), kind.version.clone());
         if versions.len() >= VERSIONS_MAX && !versions.contains_key(&key) {
             // Whoever names what does not exist must not have all others ask again.
@@ -105,7 +99,7 @@ impl Discovery {
         group: &str,
         version: &str,
     ) -> Result<Arc<[Arc<ServedKind>]>, RequestError> {
-        let client = &self.0.client;
+        let client = &self.client;
         let reading = async {
             match group {
                 "" => client.list_core_api_resources(version).await,
@@ -148,21 +142,18 @@ fn is_served(version: &Version) -> bool {
 
 impl Known {
     /// The answer, unless it is too old.
-    fn answer(&self, kind: &KindReference) -> Option<Result<Arc<ServedKind>, KindError>> {
+    fn answer(&self, kind: &KindReference) -> Option<Result<Arc<ServedKind>, RequestError>> {
         let answer = self.found(kind);
         let valid_for = match &answer {
             Ok(_) => return Some(answer),
-            Err(KindError::Unknown(_)) => MISS,
-            Err(KindError::Request(_)) => FAILURE,
+            Err(error) if error.kind == FailureKind::NotServed => MISS,
+            Err(_) => FAILURE,
         };
         (self.at.elapsed() < valid_for).then_some(answer)
     }
 
-    fn found(&self, kind: &KindReference) -> Result<Arc<ServedKind>, KindError> {
-        let kinds = self
-            .kinds
-            .as_ref()
-            .map_err(|error| KindError::Request(error.clone()))?;
+    fn found(&self, kind: &KindReference) -> Result<Arc<ServedKind>, RequestError> {
+        let kinds = self.kinds.as_ref().map_err(Clone::clone)?;
         let name = |served: &&Arc<ServedKind>| served.resource.kind == kind.kind;
         let any_case =
             |served: &&Arc<ServedKind>| served.resource.kind.eq_ignore_ascii_case(&kind.kind);
@@ -170,12 +161,13 @@ impl Known {
             .iter()
             .find(name)
             .or_else(|| kinds.iter().find(any_case));
-        found.map(Arc::clone).ok_or_else(|| {
-            KindError::Unknown(format!(
+        found.map(Arc::clone).ok_or_else(|| RequestError {
+            kind: FailureKind::NotServed,
+            message: format!(
                 "the API server serves no kind {} in {}",
                 kind.kind,
                 group_version(&kind.group, &kind.version)
-            ))
+            ),
         })
     }
 }
@@ -204,12 +196,158 @@ fn served(group: &str, version: &str, found: &APIResource) -> ServedKind {
     }
 }
 
-impl fmt::Display for KindError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown(message) => f.write_str(message),
-            Self::Request(error) => write!(f, "{error}"),
+/// Why a request did not do what it was for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub(super) struct RequestError {
+    /// What kind of failure it is.
+    pub(super) kind: FailureKind,
+    /// A sentence for people.
+    pub(super) message: String,
+}
+
+/// Why a request did not do what it was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum FailureKind {
+    /// The operator has no right to do it.
+    Forbidden,
+    /// The API server does not serve the kind.
+    NotServed,
+    /// There is no object of this name.
+    Missing,
+    /// The object is not what it was: it has another UID, or somebody else was faster.
+    Conflict,
+    /// The list has too many objects.
+    TooLong,
+    /// The API server calls it wrong, or admission refused it.
+    Refused,
+    /// It may go well later: no answer, too many requests, an internal error.
+    Transient,
+}
+
+impl RequestError {
+    /// Returns whether the same request may go well soon.
+    pub(super) fn is_transient(&self) -> bool {
+        self.kind == FailureKind::Transient
+    }
+}
+
+const API_VERSION: &str = "apiVersion";
+const KIND: &str = "kind";
+
+/// A kind, by what its URLs have.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct KindKey {
+    /// The API group; empty for the core.
+    pub(super) group: String,
+    /// The version.
+    pub(super) version: String,
+    /// The plural.
+    pub(super) plural: String,
+}
+
+/// A kind that the API server serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ServedKind {
+    /// What its URLs and objects have.
+    pub(super) resource: ApiResource,
+    /// Whether its objects are in namespaces.
+    pub(super) scope: ResourceScope,
+}
+
+impl ServedKind {
+    /// Returns what tells it from other kinds.
+    pub(super) fn key(&self) -> KindKey {
+        KindKey {
+            group: self.resource.group.clone(),
+            version: self.resource.version.clone(),
+            plural: self.resource.plural.clone(),
         }
+    }
+
+    /// Returns whether it has this group and this name.
+    pub(super) fn is(&self, group: &str, kind: &str) -> bool {
+        (&*self.resource.group, &*self.resource.kind) == (group, kind)
+    }
+
+    /// Returns the namespace of its objects, for a Cleaner in this one; none if they are in none.
+    pub(super) fn namespace<'a>(&self, of_cleaner: &'a str) -> Option<&'a str> {
+        match self.scope {
+            ResourceScope::Namespaced => Some(of_cleaner),
+            ResourceScope::Cluster => None,
+        }
+    }
+
+    /// Fills in what the API server leaves out in lists of its own kinds.
+    pub(super) fn completed(&self, mut object: Value) -> Value {
+        if let Value::Object(fields) = &mut object {
+            let resource = &self.resource;
+            let missing = |value: Option<&Value>| value.is_none_or(|value| value == "");
+            if missing(fields.get(API_VERSION)) {
+                fields.insert(API_VERSION.to_owned(), resource.api_version.clone().into());
+            }
+            if missing(fields.get(KIND)) {
+                fields.insert(KIND.to_owned(), resource.kind.clone().into());
+            }
+        }
+        object
+    }
+
+    /// Returns a list as CEL sees it.
+    pub(super) fn list(&self, metadata: Value, items: Vec<Value>) -> Value {
+        // Not by `json!`, which would copy the objects.
+        Value::Object(Map::from_iter([
+            (
+                API_VERSION.to_owned(),
+                self.resource.api_version.clone().into(),
+            ),
+            (
+                KIND.to_owned(),
+                format!("{}List", self.resource.kind).into(),
+            ),
+            ("metadata".to_owned(), metadata),
+            ("items".to_owned(), items.into()),
+        ]))
+    }
+
+    /// Returns the error for an answer that is no list, although it was asked for one.
+    pub(super) fn no_list(&self) -> RequestError {
+        RequestError {
+            kind: FailureKind::Transient,
+            message: format!(
+                "the answer of the API server is no list of {}",
+                self.resource.plural
+            ),
+        }
+    }
+
+    /// Returns the error for a request that found the kind gone.
+    pub(super) fn not_served(&self) -> RequestError {
+        RequestError {
+            kind: FailureKind::NotServed,
+            message: format!(
+                "the API server does not serve {} any more",
+                self.resource.plural
+            ),
+        }
+    }
+}
+
+impl fmt::Display for KindKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.plural)?;
+        match self.group.as_str() {
+            "" => Ok(()),
+            group => write!(f, ".{group}"),
+        }
+    }
+}
+
+/// Writes a group and a version as `apiVersion` has them.
+pub(super) fn group_version(group: &str, version: &str) -> String {
+    match group {
+        "" => version.to_owned(),
+        group => format!("{group}/{version}"),
     }
 }
 

@@ -13,22 +13,18 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use super::act::Hands;
-use super::alarms::Alarms;
-use super::delivery::{Delivery, SinkSettings};
-use super::discovery::Discovery;
-use super::helm::CHARTS;
-use super::kind::CleanerKind;
-use super::look::Eyes;
-use super::memory::Memory;
-use super::metrics::CleanerMetrics;
-use super::objects::Objects;
-use super::read::Reader;
-use super::served::ServedKind;
-use super::settings::CleanerSettings;
-use super::sight::{Found, SeenTarget};
-use super::watches::Watches;
-use super::who::CleanerId;
+use crate::act::Hands;
+use crate::delivery::{Delivery, SinkSettings};
+use crate::discovery::{Discovery, ServedKind};
+use crate::helm::CHARTS;
+use crate::kind::CleanerKind;
+use crate::look::Eyes;
+use crate::memory::{Alarms, CleanerId, Memory};
+use crate::metrics::CleanerMetrics;
+use crate::objects::Objects;
+use crate::read::{Found, Reader, SeenTarget};
+use crate::settings::CleanerSettings;
+use crate::watches::Watches;
 
 /// A kind of the core in namespaces.
 pub(super) fn kind(kind: &str, plural: &str) -> Arc<ServedKind> {

@@ -1,30 +1,25 @@
 //! The phase in which a Helm release is uninstalled. Each step is planned from what was read in the same pass, and none waits in it.
 //!
 //! - [`step`] decides what comes next: pure, by the progress that the status has and by what this pass has read.
-//! - [`act`](act::act) does one thing, and [`learn`](learn::learn) puts what came of it into the progress and what this pass knows.
+//! - [`act`](act::act) does one thing, and [`learn`](step::learn) puts what came of it into the progress and what this pass knows.
 //!
 //! Whatever is to be done is written into the status first, so a new process goes on where another one ended. The release is known by
 //! its last record: the Secret with its highest revision, with its UID. One that is installed later under the same name stays.
 
 mod act;
 mod chart;
-mod hooks;
-mod learn;
-mod progress;
-mod rules;
 mod step;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
-use podloom_api::{HelmProgress, HelmStep};
+use podloom_api::{CleanerSpec, HelmProgress, HelmStep, duration};
 use serde::Serialize;
 
 pub(super) use self::act::{CHARTS, Tools, act};
 pub(super) use self::chart::Chart;
-pub(super) use self::learn::learn;
-pub(super) use self::rules::HelmRules;
-pub(super) use self::step::step;
+pub(super) use self::step::{learn, step};
 
 /// What a step is decided from.
 pub(super) struct HelmWorld<'a> {
@@ -194,6 +189,32 @@ pub(super) struct Sweep {
     pub(super) first_failure: Option<String>,
     /// Those that stay.
     pub(super) skipped: Vec<String>,
+}
+
+/// How long a hook may take if the spec does not say it.
+const HOOK_TIMEOUT: Duration = Duration::from_mins(5);
+
+/// What the live spec says about the release. The spec may be edited into something that cannot be used; what can be read of it counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HelmRules {
+    /// Whether its hooks do not run.
+    pub(crate) disables_hooks: bool,
+    /// How long each hook may take.
+    pub(crate) hook_timeout: Duration,
+}
+
+impl HelmRules {
+    /// Returns those of a spec for this release; none if the spec does not say that it is uninstalled. Whoever may write the status
+    /// could have written its name there.
+    pub(crate) fn of(spec: Option<&CleanerSpec>, release: &str) -> Option<Self> {
+        let spec = spec?;
+        let helm = spec.helm.as_ref()?;
+        let is_deleted = helm.delete && helm.release == release && !spec.dry_run;
+        is_deleted.then(|| Self {
+            disables_hooks: helm.disable_hooks,
+            hook_timeout: duration::parse(&helm.hook_timeout).unwrap_or(HOOK_TIMEOUT),
+        })
+    }
 }
 
 #[cfg(test)]

@@ -12,19 +12,8 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{ObjectMeta, Selector, SelectorExt};
 
-use super::served::KindKey;
-use super::who::CleanerId;
-
-/// What a Cleaner is interested in.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Interest {
-    /// The kind.
-    pub(super) kind: KindKey,
-    /// The namespace; empty for a cluster-scoped kind.
-    pub(super) namespace: Arc<str>,
-    /// Which objects.
-    pub(super) wanted: Wanted,
-}
+use crate::discovery::KindKey;
+use crate::memory::CleanerId;
 
 /// Which objects of a kind.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,21 +24,12 @@ pub(super) enum Wanted {
     Labels(Selector),
 }
 
-/// An object as a Cleaner saw it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct SeenObject {
-    /// Its kind.
-    pub(super) kind: KindKey,
-    /// Its namespace; empty for a cluster-scoped kind.
-    pub(super) namespace: Arc<str>,
-    /// Its name.
-    pub(super) name: String,
-    /// Its version.
-    pub(super) resource_version: String,
-}
-
-/// A kind in a namespace.
+/// A kind in a namespace, which is empty for a cluster-scoped kind.
 pub(super) type Place = (KindKey, Arc<str>);
+/// What a Cleaner is interested in: where, and which objects.
+pub(super) type Interest = (Place, Wanted);
+/// An object as a Cleaner saw it: where it is, its name, and its version.
+pub(super) type SeenObject = (Place, String, String);
 
 /// Who is interested in what.
 #[derive(Default)]
@@ -80,9 +60,8 @@ impl Index {
     /// Sets what a Cleaner is interested in, and returns the places of that. What it has seen is kept.
     pub(super) fn set(&mut self, id: &CleanerId, interests: &[Interest]) -> BTreeSet<Place> {
         let mut wanted: BTreeMap<Place, Vec<&Wanted>> = BTreeMap::new();
-        for interest in interests {
-            let place = (interest.kind.clone(), Arc::clone(&interest.namespace));
-            wanted.entry(place).or_default().push(&interest.wanted);
+        for (place, objects) in interests {
+            wanted.entry(place.clone()).or_default().push(objects);
         }
         let before = self.of.remove(&id.uid).unwrap_or_default();
         for place in before.iter().filter(|place| !wanted.contains_key(place)) {
@@ -103,10 +82,8 @@ impl Index {
     /// Sets what a Cleaner has seen.
     pub(super) fn see(&mut self, id: &CleanerId, objects: Vec<SeenObject>) {
         let mut seen: BTreeMap<Place, BTreeMap<String, String>> = BTreeMap::new();
-        for object in objects {
-            let place = (object.kind, object.namespace);
-            let versions = seen.entry(place).or_default();
-            versions.insert(object.name, object.resource_version);
+        for (place, name, version) in objects {
+            seen.entry(place).or_default().insert(name, version);
         }
         for place in self.of.get(&id.uid).into_iter().flatten() {
             let Some(interested) = self.places.get_mut(place) else {

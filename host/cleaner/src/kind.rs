@@ -1,30 +1,51 @@
-//! The kind Cleaner: what the engine needs to run its controller.
+//! The kind Cleaner: what the engine needs to run its controller, and what wakes a Cleaner: itself, and its targets.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
+use futures::{FutureExt, Stream, StreamExt, future, stream};
 use jiff::Timestamp;
-use kube::core::ObjectMeta;
+use kube::core::{ApiResource, ObjectMeta};
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::watcher;
+use kube::runtime::watcher::Event;
+use kube::{Resource, ResourceExt};
+use podloom_api::Cleaner;
 use podloom_api::names::cleaner::{FIELD_MANAGER, FINALIZER, event, reason};
+use podloom_cel::Evaluator;
 use podloom_engine::backoff::Waits;
 use podloom_engine::error::Error;
 use podloom_engine::events::Notice;
 use podloom_engine::kind::{Context, Done, Kind, Remains, Source, Traits};
+use podloom_engine::metrics::{UNREADABLE, phases};
+use podloom_engine::outbound::SystemResolver;
 use podloom_engine::plan::Plan;
+use podloom_engine::readable::Readable;
+use podloom_engine::scope::WatchScope;
+use podloom_engine::wakes::Wakes;
+use podloom_engine::watch::{watch_config, watch_events};
+use podloom_engine::wiring::{self, Wiring};
+use tokio::sync::Semaphore;
 
-use super::act::Hands;
-use super::action::{Action, ActionOutcome, Fate};
-use super::checked::{Checked, InvalidSpec};
-use super::delivery::{Begun, Delivered};
-use super::frozen;
-use super::helm::{self, HelmAction};
-use super::metrics::CONTROLLER;
-use super::plan::plan;
-use super::schedule::JITTER_MAX;
-use super::stored::StoredCleaner;
-use super::who::CleanerId;
-use super::world::{Learned, World};
+use crate::act::Hands;
+use crate::checked::{Checked, InvalidSpec};
+use crate::delivery::{Delivered, Delivery, SinkSettings, Wake};
+use crate::discovery::Discovery;
+use crate::helm::{CHARTS, HelmAction};
+use crate::look::Eyes;
+use crate::memory::{Alarms, CleanerId, Memory};
+use crate::metrics::{CONTROLLER, CleanerMetrics, phase};
+use crate::objects::Objects;
+use crate::plan::JITTER_MAX;
+use crate::plan::plan;
+use crate::read::Reader;
+use crate::settings::CleanerSetup;
+use crate::watches::Watches;
+use crate::world::{Action, ActionOutcome, Fate, Learned, StoredCleaner, World};
+use crate::{frozen, helm};
 
 /// The controller of Cleaners.
 pub(super) struct CleanerKind {
@@ -133,8 +154,8 @@ impl Kind for CleanerKind {
                 }
                 world.learned.has_confirmed = true;
             }
-            ActionOutcome::Delivering(Begun::Running(attempt)) => world.attempt = Some(attempt),
-            ActionOutcome::Delivering(Begun::Full) => world.learned.is_delivery_full = true,
+            ActionOutcome::Delivering(Some(attempt)) => world.attempt = Some(attempt),
+            ActionOutcome::Delivering(None) => world.learned.is_delivery_full = true,
             ActionOutcome::Helm(outcome) => {
                 let mut known = std::mem::take(&mut world.learned.helm);
                 if let Some(release) = world.progress_mut().and_then(|it| it.helm.as_mut()) {
@@ -255,6 +276,156 @@ fn log(done: &Done<'_, CleanerKind>) {
         }
         _ => {}
     }
+}
+
+/// How many Cleaners of a namespace are reconciled at once at least: one that waits for its targets must not hold up the others.
+const WORKERS_MIN: u16 = 8;
+
+/// A Cleaner in a cache.
+type Cached = Readable<StoredCleaner>;
+
+/// Returns the work of the controller in all scopes until it is stopped.
+pub fn begin(
+    scopes: &[WatchScope],
+    setup: &CleanerSetup,
+    metrics: &CleanerMetrics,
+) -> BoxFuture<'static, ()> {
+    let Some(first) = scopes.first() else {
+        return future::ready(()).boxed();
+    };
+    let client = first.ctx.client.clone();
+    let memory = Memory::default();
+    let namespaces = scopes.iter().map(|scope| scope.namespace.clone());
+    let alarms = Alarms::new(memory.clone(), namespaces);
+    let is_wide = first.namespace.is_none();
+    let watches = Watches::new(client.clone(), is_wide, alarms.clone(), metrics.clone());
+    let sinks = SinkSettings {
+        allows_loopback: setup.settings.allow_loopback_sinks,
+        resolver: Arc::new(SystemResolver::with_proxies()),
+        outbound: metrics.outbound.clone(),
+    };
+    let clock = first.ctx.clock.clone();
+    let (delivery, delivering) =
+        Delivery::start(&sinks, clock, metrics.delivery.clone(), waking(&alarms));
+    let hands = Hands {
+        resource: Arc::new(Cleaner::resource()),
+        eyes: Eyes {
+            reader: Reader {
+                discovery: Discovery::new(client.clone()),
+                objects: Objects::new(client),
+                settings: Arc::clone(&setup.settings),
+            },
+            watches,
+            memory,
+        },
+        evaluator: Evaluator::new(setup.evaluation_threads),
+        delivery,
+        charts: Arc::new(Semaphore::new(CHARTS.into())),
+        metrics: metrics.clone(),
+    };
+    let controllers = scopes.iter().zip(alarms.scopes()).map(|(scope, wakes)| {
+        let scope = scope.with_passes(setup.workers, WORKERS_MIN);
+        of_scope(&scope, wakes, &hands)
+    });
+    let controllers: Vec<_> = controllers.collect();
+    let controllers = future::join_all(controllers);
+    future::select(controllers, delivering).map(drop).boxed()
+}
+
+/// Wakes a Cleaner when its CloudEvent was sent, or can be.
+fn waking(alarms: &Alarms) -> Wake {
+    let alarms = alarms.clone();
+    Arc::new(move |id| alarms.wake(&id.namespace, &id.name))
+}
+
+/// The controller of one scope.
+fn of_scope(scope: &WatchScope, wakes: &Wakes, hands: &Hands) -> BoxFuture<'static, ()> {
+    let resource = &hands.resource;
+    let writer = Writer::new(Arc::clone(resource));
+    let store = writer.as_reader();
+    let events = watch_events(
+        scope.api_of_kind::<CleanerKind>(resource),
+        watch_config(),
+        |_| {},
+        scope.on_watch_error(CleanerKind::TRAITS.kind),
+    );
+    let events = cached(events, writer, Arc::clone(resource), hands.clone());
+    let filled = scope.cache_filled(&store, "Cleaners");
+    let mut wiring = Wiring::cached(Arc::clone(resource), store.clone(), events.boxed(), filled);
+    wiring.wake(woken(wakes, Arc::clone(resource)));
+    let counted = scope
+        .ctx
+        .metrics
+        .objects
+        .count(CONTROLLER, phases(store, UNREADABLE, phase));
+    let kind = CleanerKind {
+        hands: hands.clone(),
+    };
+    let work = wiring::run(scope, kind, wiring);
+    work.map(move |()| drop(counted)).boxed()
+}
+
+/// The Cleaners whose targets have changed.
+fn woken(
+    wakes: &Wakes,
+    resource: Arc<ApiResource>,
+) -> impl Stream<Item = ObjectRef<Cached>> + Send + use<> {
+    wakes.taken().flat_map(move |noted| {
+        let of = |(namespace, name): &(String, String)| {
+            ObjectRef::new_with(name, Arc::clone(&resource)).within(namespace)
+        };
+        let cleaners: Vec<_> = noted.some.iter().map(of).collect();
+        stream::iter(cleaners)
+    })
+}
+
+/// Puts events into the cache, and forgets Cleaners that are gone: most have no finalizer, so no pass learns of it.
+fn cached(
+    events: impl Stream<Item = Result<Event<Cached>, watcher::Error>> + Send + 'static,
+    mut writer: Writer<Cached>,
+    resource: Arc<ApiResource>,
+    hands: Hands,
+) -> impl Stream<Item = Result<Event<Cached>, watcher::Error>> + Send + 'static {
+    let known = writer.as_reader();
+    events.inspect(move |event| {
+        let Ok(event) = event else { return };
+        if let Event::Apply(cleaner) | Event::InitApply(cleaner) = event {
+            let id = CleanerId::of(cleaner.meta());
+            hands.eyes.memory.know(&id.uid);
+        }
+        match event {
+            Event::Delete(cleaner) => {
+                writer.apply_watcher_event(event);
+                hands.forget(&CleanerId::of(cleaner.meta()));
+            }
+            // What went while the watch was broken shows in no event.
+            Event::InitDone => {
+                let before = known.state();
+                writer.apply_watcher_event(event);
+                for cleaner in before {
+                    if is_gone(&known, &cleaner, &resource) {
+                        hands.forget(&CleanerId::of(cleaner.meta()));
+                    }
+                }
+            }
+            Event::Apply(cleaner) => {
+                let reference = ObjectRef::from_obj_with(cleaner, Arc::clone(&resource));
+                let before = known.get(&reference);
+                writer.apply_watcher_event(event);
+                if let Some(before) = before.filter(|before| before.uid() != cleaner.uid()) {
+                    hands.forget(&CleanerId::of(before.meta()));
+                }
+            }
+            Event::Init | Event::InitApply(_) => writer.apply_watcher_event(event),
+        }
+    })
+}
+
+/// Whether there is no Cleaner of that name and UID any more.
+fn is_gone(known: &Store<Cached>, cleaner: &Cached, resource: &Arc<ApiResource>) -> bool {
+    let reference = ObjectRef::from_obj_with(cleaner, Arc::clone(resource));
+    let now = known.get(&reference);
+    now.is_none_or(|now| now.uid() != cleaner.uid())
 }
 
 #[cfg(test)]

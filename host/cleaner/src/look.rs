@@ -5,14 +5,12 @@ use std::sync::Arc;
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 
-use super::checked::{Checked, CheckedTarget, Selection};
-use super::index::{Interest, SeenObject, Wanted};
-use super::memory::Memory;
-use super::read::{IfMissing, Reader, seen};
-use super::served::ServedKind;
-use super::sight::{Found, Problem, SeenTarget, Sight, metadata};
-use super::watches::{Watches, Wish};
-use super::who::CleanerId;
+use crate::checked::{Checked, CheckedTarget, Selection};
+use crate::discovery::ServedKind;
+use crate::index::{SeenObject, Wanted};
+use crate::memory::{CleanerId, Memory};
+use crate::read::{Found, IfMissing, Problem, Reader, SeenTarget, Sight, metadata, seen};
+use crate::watches::{Watches, Wish};
 
 /// How many targets are read at once.
 const READS: usize = 4;
@@ -151,27 +149,22 @@ fn wish((target, kind): &Known<'_>, namespace: &str) -> Option<Wish> {
         Selection::Labelled(Ok(selector)) => Wanted::Labels(selector.clone()),
         Selection::Labelled(Err(_)) => return None,
     };
-    let interest = Interest {
-        kind: kind.key(),
-        namespace: Arc::from(kind.namespace(namespace).unwrap_or_default()),
-        wanted,
-    };
-    Some((Arc::clone(kind), interest))
+    let namespace = kind.namespace(namespace).unwrap_or_default();
+    let place = (kind.key(), Arc::from(namespace));
+    Some((Arc::clone(kind), (place, wanted)))
 }
 
 /// The versions of the objects that conditions see.
 fn seen_objects(targets: &[SeenTarget], id: &CleanerId) -> Vec<SeenObject> {
     let mut objects = Vec::new();
     for target in targets.iter().filter(|target| target.is_evaluated) {
-        let namespace = Arc::from(target.kind.namespace(&id.namespace).unwrap_or_default());
-        for object in target.objects() {
-            objects.push(SeenObject {
-                kind: target.kind.key(),
-                namespace: Arc::clone(&namespace),
-                name: metadata(object, "name").to_owned(),
-                resource_version: metadata(object, "resourceVersion").to_owned(),
-            });
-        }
+        let namespace = target.kind.namespace(&id.namespace).unwrap_or_default();
+        let place = (target.kind.key(), Arc::from(namespace));
+        let text = |object, field| metadata(object, field).to_owned();
+        objects.extend(target.objects().iter().map(|object| {
+            let (name, version) = (text(object, "name"), text(object, "resourceVersion"));
+            (place.clone(), name, version)
+        }));
     }
     objects
 }

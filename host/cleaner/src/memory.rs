@@ -1,4 +1,5 @@
-//! What the process remembers of each Cleaner. After a restart nothing of it is needed: each Cleaner is then looked at once.
+//! What the process remembers of each Cleaner, and where one is woken. After a restart nothing of it is needed: each Cleaner is then
+//! looked at once.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -7,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use jiff::Timestamp;
 use kube::core::ObjectMeta;
 use podloom_cel::{Failure, Program};
+use podloom_engine::wakes::Wakes;
 use podloom_turns::lock;
 use serde::Serialize;
 
@@ -19,28 +21,15 @@ pub(super) struct Memory(Arc<Mutex<HashMap<Arc<str>, Remembered>>>);
 
 #[derive(Default)]
 struct Remembered {
-    compilation: Option<Compilation>,
-    looked: Option<Looked>,
-    events: u64,
-    attempted: Option<Timestamp>,
-}
-
-/// The conditions of one generation.
-struct Compilation {
+    /// Of which generation the conditions were compiled.
     generation: Option<i64>,
-    verdict: Compiled,
-    /// None while they are not needed: thousands of Cleaners may wait for their time.
+    /// The conditions. None while they are not needed: thousands of Cleaners may wait for their time.
     programs: Option<Arc<[Program]>>,
+    recalled: Recalled,
 }
 
-/// What the compiler says of the conditions.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Compiled {
-    /// All compile.
-    Fine,
-    /// These do not.
-    Failed(Arc<[Failure]>),
-}
+/// What the compiler says of the conditions: all compile, or these do not.
+pub(super) type Compiled = Result<(), Arc<[Failure]>>;
 
 /// The last look at the targets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -49,17 +38,13 @@ pub(super) struct Looked {
     pub(super) at: Timestamp,
     /// The Cleaner as it was.
     #[serde(skip)]
-    pub(super) edition: Edition,
+    pub(super) edition: u64,
     /// How many events of targets had come before.
     #[serde(skip)]
     pub(super) events: u64,
     /// When the next look is due, unless something changes before.
     pub(super) due: Timestamp,
 }
-
-/// What changes when a Cleaner changes such that its targets must be looked at. Its status changes nothing of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Edition(u64);
 
 /// What is remembered of one Cleaner.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -74,19 +59,17 @@ pub(super) struct Recalled {
     pub(super) attempted: Option<Timestamp>,
 }
 
-impl Edition {
-    /// Returns that of a Cleaner.
-    pub(super) fn of(metadata: &ObjectMeta) -> Self {
-        let mut hasher = DefaultHasher::new();
-        let ObjectMeta {
-            generation,
-            finalizers,
-            annotations,
-            ..
-        } = metadata;
-        (generation, finalizers, annotations).hash(&mut hasher);
-        Self(hasher.finish())
-    }
+/// Returns what changes when a Cleaner changes such that its targets must be looked at. Its status changes nothing of it.
+pub(super) fn edition(metadata: &ObjectMeta) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let ObjectMeta {
+        generation,
+        finalizers,
+        annotations,
+        ..
+    } = metadata;
+    (generation, finalizers, annotations).hash(&mut hasher);
+    hasher.finish()
 }
 
 impl Memory {
@@ -106,14 +89,9 @@ impl Memory {
         let Some(it) = all.get(uid) else {
             return Recalled::default();
         };
-        let compilation = it.compilation.as_ref();
-        let compilation = compilation.filter(|it| it.generation == generation);
-        Recalled {
-            compiled: compilation.map(|it| it.verdict.clone()),
-            looked: it.looked.clone(),
-            events: it.events,
-            attempted: it.attempted,
-        }
+        let mut recalled = it.recalled.clone();
+        recalled.compiled = recalled.compiled.filter(|_| it.generation == generation);
+        recalled
     }
 
     /// Remembers what the compiler said of the conditions of this generation, and the programs if they are needed soon.
@@ -125,42 +103,40 @@ impl Memory {
         programs: Option<Arc<[Program]>>,
     ) {
         self.change(uid, |it| {
-            it.compilation = Some(Compilation {
-                generation,
-                verdict,
-                programs,
-            });
+            it.generation = generation;
+            it.programs = programs;
+            it.recalled.compiled = Some(verdict);
         });
     }
 
     /// Returns the programs of this generation.
     pub(super) fn programs(&self, uid: &str, generation: Option<i64>) -> Option<Arc<[Program]>> {
         let all = lock(&self.0);
-        let compilation = all.get(uid)?.compilation.as_ref()?;
-        let programs = compilation.programs.as_ref();
+        let it = all.get(uid)?;
+        let programs = it.programs.as_ref();
         programs
-            .filter(|_| compilation.generation == generation)
+            .filter(|_| it.generation == generation)
             .map(Arc::clone)
     }
 
     /// Remembers a look.
     pub(super) fn looked(&self, uid: &str, looked: Looked) {
-        self.change(uid, |it| it.looked = Some(looked));
+        self.change(uid, |it| it.recalled.looked = Some(looked));
     }
 
     /// Remembers when objects were deleted.
     pub(super) fn attempted(&self, uid: &str, at: Timestamp) {
-        self.change(uid, |it| it.attempted = Some(at));
+        self.change(uid, |it| it.recalled.attempted = Some(at));
     }
 
     /// Returns how many events of targets have come.
     pub(super) fn events(&self, uid: &str) -> u64 {
-        lock(&self.0).get(uid).map_or(0, |it| it.events)
+        lock(&self.0).get(uid).map_or(0, |it| it.recalled.events)
     }
 
     /// Counts an event of a target.
     pub(super) fn event(&self, uid: &str) {
-        self.change(uid, |it| it.events += 1);
+        self.change(uid, |it| it.recalled.events += 1);
     }
 
     /// Forgets a Cleaner that is gone.
@@ -171,6 +147,73 @@ impl Memory {
     fn change(&self, uid: &str, change: impl FnOnce(&mut Remembered)) {
         if let Some(it) = lock(&self.0).get_mut(uid) {
             change(it);
+        }
+    }
+}
+
+/// A Cleaner. Cheap to clone.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct CleanerId {
+    /// Its namespace.
+    pub(super) namespace: Arc<str>,
+    /// Its name.
+    pub(super) name: Arc<str>,
+    /// Its UID.
+    pub(super) uid: Arc<str>,
+}
+
+impl CleanerId {
+    /// Returns the one with this metadata.
+    pub(super) fn of(metadata: &ObjectMeta) -> Self {
+        let text = |text: &Option<String>| Arc::from(text.as_deref().unwrap_or_default());
+        Self {
+            namespace: text(&metadata.namespace),
+            name: text(&metadata.name),
+            uid: text(&metadata.uid),
+        }
+    }
+}
+
+/// Where Cleaners are woken. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Alarms {
+    memory: Memory,
+    /// The namespace of each watch scope, none for all; and where its Cleaners are noted.
+    scopes: Arc<[(Option<String>, Wakes)]>,
+}
+
+impl Alarms {
+    /// Returns one for the watch scopes with these namespaces.
+    pub(super) fn new(
+        memory: Memory,
+        namespaces: impl IntoIterator<Item = Option<String>>,
+    ) -> Self {
+        let scopes = namespaces.into_iter();
+        Self {
+            memory,
+            scopes: scopes.map(|it| (it, Wakes::default())).collect(),
+        }
+    }
+
+    /// Returns where the Cleaners of each scope are woken, in the order of the scopes.
+    pub(super) fn scopes(&self) -> impl Iterator<Item = &Wakes> {
+        self.scopes.iter().map(|(_, wakes)| wakes)
+    }
+
+    /// Counts an event of a target of each Cleaner, and wakes them.
+    pub(super) fn ring(&self, cleaners: &[CleanerId]) {
+        for id in cleaners {
+            self.memory.event(&id.uid);
+            self.wake(&id.namespace, &id.name);
+        }
+    }
+
+    /// Wakes a Cleaner.
+    pub(super) fn wake(&self, namespace: &str, name: &str) {
+        for (scope, wakes) in &*self.scopes {
+            if scope.as_deref().is_none_or(|it| it == namespace) {
+                wakes.wake(namespace, name);
+            }
         }
     }
 }

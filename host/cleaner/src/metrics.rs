@@ -13,9 +13,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use super::action::Fate;
-use super::delivery::DeliveryMetrics;
-use super::stored::StoredCleaner;
+use crate::delivery::DeliveryMetrics;
+use crate::world::{Fate, StoredCleaner};
 
 /// The name of the controller in logs and metrics.
 pub(super) const CONTROLLER: &str = "cleaner";

@@ -1,6 +1,9 @@
-//! Reads and deletes objects of any kind. They are JSON as the API server sends it, since conditions see all of it.
+//! Reads and deletes objects of any kind, within bounds of memory. They are JSON as the API server sends it, since conditions see all of it.
 
+use std::collections::HashMap;
+use std::fmt;
 use std::fmt::Write as _;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::AsyncReadExt;
@@ -14,14 +17,13 @@ use kube::{Client, Resource};
 use podloom_api::PropagationPolicy;
 use podloom_api::names::cleaner::FIELD_MANAGER;
 use podloom_engine::shown::at_most;
+use podloom_turns::lock;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::sync::SemaphorePermit;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
-use super::allowance::{Allowance, NoRoom, Share};
-use super::failure::{FailureKind, RequestError};
-use super::served::ServedKind;
+use crate::discovery::{FailureKind, RequestError, ServedKind};
 
 /// How long one request may take, retries of the client included.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
@@ -54,16 +56,6 @@ pub(super) struct Place<'a> {
     pub(super) namespace: Option<&'a str>,
     /// Its name.
     pub(super) name: &'a str,
-}
-
-/// What became of a deletion.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Deleted {
-    /// The API server has accepted it; finalizers may keep the object for a while. Its answer is the text of the object, or says that it is
-    /// gone.
-    Accepted(Vec<u8>),
-    /// There is no such object.
-    Gone,
 }
 
 /// A request to send.
@@ -159,12 +151,11 @@ impl Objects {
             parameters.limit = Some(page);
             let mut list: Value = match self.send(request(&parameters), share).await {
                 Ok(list) => list,
-                Err(Answer::Failed(error)) if error.kind == FailureKind::TooLong && page > 1 => {
+                Err(error) if error.kind == FailureKind::TooLong && page > 1 => {
                     page = (page / SMALLER).max(1);
                     continue;
                 }
-                Err(Answer::Failed(error)) => return Err(error),
-                Err(Answer::Missing) => return Err(kind.not_served()),
+                Err(error) => return Err(no_object(kind, error)),
             };
             match list.get_mut("items").map(Value::take) {
                 Some(Value::Array(more)) => items.extend(more),
@@ -203,11 +194,10 @@ impl Objects {
         let url = DynamicObject::url_path(&kind.resource, Some(namespace));
         let object = object.to_string().into_bytes();
         let request = Request::new(url).create(&parameters, object);
-        match self.send(request, &mut self.share(namespace)).await {
-            Ok(created) => Ok(kind.completed(created)),
-            Err(Answer::Failed(error)) => Err(error),
-            Err(Answer::Missing) => Err(kind.not_served()),
-        }
+        let created = self.send(request, &mut self.share(namespace)).await;
+        created
+            .map(|created| kind.completed(created))
+            .map_err(|error| no_object(kind, error))
     }
 
     /// Changes an object by a merge-patch (RFC 7396); none if there is no such object.
@@ -231,13 +221,16 @@ impl Objects {
     /// Deletes the object of this UID, never another of the same name. The propagation policy is always given: without it, what the
     /// object owns would stay for some kinds.
     ///
+    /// Returns the answer of the API server, which has accepted it; finalizers may keep the object for a while. It is the text of the
+    /// object, or says that it is gone. None if there is no such object.
+    ///
     /// A conflict means that the object of this name has another UID.
     pub(super) async fn delete(
         &self,
         place: Place<'_>,
         uid: &str,
         propagation: PropagationPolicy,
-    ) -> Result<Deleted, RequestError> {
+    ) -> Result<Option<Vec<u8>>, RequestError> {
         let parameters = DeleteParams {
             propagation_policy: Some(match propagation {
                 PropagationPolicy::Background => Policy::Background,
@@ -250,18 +243,14 @@ impl Objects {
             ..DeleteParams::default()
         };
         let request = Request::new(place.url()).delete(&segment(place.name), &parameters);
-        match self.text(request).await {
-            Ok((answer, _)) => Ok(Deleted::Accepted(answer)),
-            Err(Answer::Missing) => Ok(Deleted::Gone),
-            Err(Answer::Failed(error)) => Err(error),
-        }
+        if_there(self.text(request).await.map(|(answer, _)| answer))
     }
 
     async fn send<T: DeserializeOwned>(
         &self,
         request: Built,
         share: &mut Share,
-    ) -> Result<T, Answer> {
+    ) -> Result<T, RequestError> {
         let (text, _turn) = self.text(request).await?;
         share.grow(&text).map_err(no_room)?;
         // The text of the error would quote the answer.
@@ -272,13 +261,13 @@ impl Objects {
     }
 
     /// Returns the text of an answer. A long one has its turn, as long as it is kept.
-    async fn text(&self, request: Built) -> Result<Text<'_>, Answer> {
+    async fn text(&self, request: Built) -> Result<Text<'_>, RequestError> {
         let request = request.map_err(|error| {
             let message = format!("the request cannot be built: {error}");
             failed(FailureKind::Refused, message)
         })?;
         match timeout(REQUEST_TIMEOUT, self.read(request)).await {
-            Ok(Ok((text, _))) if length(&text) > ANSWER_MAX => Err(no_room(NoRoom::TooLarge)),
+            Ok(Ok((text, _))) if length(&text) > ANSWER_MAX => Err(no_room(FailureKind::TooLong)),
             Ok(Ok(text)) => Ok(text),
             Ok(Err(kube::Error::Api(status))) => Err(read_status(*status)),
             Ok(Err(error)) => {
@@ -322,49 +311,42 @@ fn length(text: &[u8]) -> u64 {
     u64::try_from(text.len()).unwrap_or(u64::MAX)
 }
 
-fn no_room(why: NoRoom) -> Answer {
-    let (kind, text) = match why {
-        NoRoom::TooLarge => (
-            FailureKind::TooLong,
-            "the objects are too large together, select fewer",
-        ),
-        NoRoom::Taken => (
-            FailureKind::Transient,
-            "too many large objects are being looked at",
-        ),
+fn no_room(why: FailureKind) -> RequestError {
+    let text = match why {
+        FailureKind::TooLong => "the objects are too large together, select fewer",
+        _ => "too many large objects are being looked at",
     };
-    failed(kind, text.to_owned())
+    failed(why, text.to_owned())
 }
 
-/// An answer that is not what was asked for.
-enum Answer {
-    /// There is no object of this name.
-    Missing,
-    Failed(RequestError),
-}
-
-/// The object that was asked for; none if there is none.
-fn if_there(answer: Result<Value, Answer>) -> Result<Option<Value>, RequestError> {
+/// What was asked for; none if there is no such object.
+fn if_there<T>(answer: Result<T, RequestError>) -> Result<Option<T>, RequestError> {
     match answer {
         Ok(object) => Ok(Some(object)),
-        Err(Answer::Missing) => Ok(None),
-        Err(Answer::Failed(error)) => Err(error),
+        Err(error) if error.kind == FailureKind::Missing => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The error of a request that names no object: none can be missing, only the kind.
+fn no_object(kind: &ServedKind, error: RequestError) -> RequestError {
+    match error.kind {
+        FailureKind::Missing => kind.not_served(),
+        _ => error,
     }
 }
 
 /// What others say of an object goes into statuses and logs: it is cut, and stays in one line.
-fn failed(kind: FailureKind, message: String) -> Answer {
+fn failed(kind: FailureKind, message: String) -> RequestError {
     let message = at_most(MESSAGE_MAX, message).replace(char::is_control, " ");
-    Answer::Failed(RequestError { kind, message })
+    RequestError { kind, message }
 }
 
-fn read_status(status: Status) -> Answer {
+fn read_status(status: Status) -> RequestError {
     // Without a name, the kind is not there: a 404 in plain text is from a server that knows nothing of the group.
     let names_object = status.details.iter().any(|it| !it.name.is_empty());
-    if status.reason == reason::NOT_FOUND && names_object {
-        return Answer::Missing;
-    }
     let kind = match status.code {
+        _ if status.reason == reason::NOT_FOUND && names_object => FailureKind::Missing,
         401 | 403 => FailureKind::Forbidden,
         404 => FailureKind::NotServed,
         409 => FailureKind::Conflict,
@@ -394,6 +376,127 @@ fn segment(name: &str) -> String {
         }
     }
     segment
+}
+
+/// All looks together, in bytes.
+const TOTAL: usize = 512 << 20;
+/// Those for Cleaners of one namespace, so that none can keep the others out.
+const OF_ONE_NAMESPACE: usize = TOTAL / 2;
+/// How many long answers are read at once. Their text takes memory too, until it is parsed.
+const LONG_ANSWERS: usize = 6;
+
+/// How much memory the objects that are being looked at may take together. Whoever fills a namespace with large objects must not be able
+/// to stop the operator. Cheap to clone; all clones share it.
+///
+/// There is no queue: a look that finds no room is made again later, and holds nothing until then.
+#[derive(Clone)]
+pub(super) struct Allowance {
+    taken: Arc<Mutex<Taken>>,
+    long: Arc<Semaphore>,
+}
+
+#[derive(Default)]
+struct Taken {
+    all: usize,
+    by_namespace: HashMap<Arc<str>, usize>,
+}
+
+/// What the objects of one target take, until it is dropped.
+pub(super) struct Share {
+    allowance: Allowance,
+    namespace: Arc<str>,
+    bytes: usize,
+}
+
+impl Allowance {
+    /// Returns one of which nothing is taken.
+    pub(super) fn new() -> Self {
+        Self {
+            taken: Arc::default(),
+            long: Arc::new(Semaphore::new(LONG_ANSWERS)),
+        }
+    }
+
+    /// Returns an empty share for a target of a Cleaner in this namespace.
+    pub(super) fn share(&self, namespace: &str) -> Share {
+        Share {
+            allowance: self.clone(),
+            namespace: Arc::from(namespace),
+            bytes: 0,
+        }
+    }
+
+    /// Waits until another long answer may be read.
+    pub(super) async fn long_answer(&self) -> Option<SemaphorePermit<'_>> {
+        // It is never closed.
+        self.long.acquire().await.ok()
+    }
+}
+
+impl Share {
+    /// Takes what a text will take once it is parsed.
+    ///
+    /// # Errors
+    ///
+    /// If this target alone takes too much, or others take it now.
+    pub(super) fn grow(&mut self, text: &[u8]) -> Result<(), FailureKind> {
+        self.take(weight(text))
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<(), FailureKind> {
+        if self.bytes + bytes > OF_ONE_NAMESPACE {
+            return Err(FailureKind::TooLong);
+        }
+        let mut taken = lock(&self.allowance.taken);
+        let of_namespace = taken.by_namespace.get(&self.namespace);
+        let of_namespace = of_namespace.copied().unwrap_or_default() + bytes;
+        if taken.all + bytes > TOTAL || of_namespace > OF_ONE_NAMESPACE {
+            return Err(FailureKind::Transient);
+        }
+        taken.all += bytes;
+        taken
+            .by_namespace
+            .insert(Arc::clone(&self.namespace), of_namespace);
+        drop(taken);
+        self.bytes += bytes;
+        Ok(())
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut taken = lock(&self.allowance.taken);
+        taken.all -= self.bytes;
+        if let Some(of_namespace) = taken.by_namespace.get_mut(&self.namespace) {
+            *of_namespace -= self.bytes;
+            if *of_namespace == 0 {
+                taken.by_namespace.remove(&self.namespace);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.bytes)
+    }
+}
+
+/// What an object takes says nothing about it.
+impl PartialEq for Share {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+/// About what a JSON text takes once it is parsed, and once more for conditions. A map is a tree whose nodes have room for eleven fields
+/// each, so one with a short field takes a hundred times its text.
+fn weight(text: &[u8]) -> usize {
+    // One pass for each character is faster than one that looks at each byte: such a pass compares many bytes at once.
+    let count = |wanted: u8| text.iter().filter(|&&byte| byte == wanted).count();
+    let weights = [(b'{', 704), (b'[', 128), (b',', 96), (b'"', 16)];
+    let more = weights.map(|(byte, size)| size * count(byte));
+    2 * text.len() + more.iter().sum::<usize>()
 }
 
 #[cfg(test)]

@@ -4,34 +4,28 @@
 //! cluster. Conditions are evaluated on the thread of the caller, who must not have to do anything else meanwhile.
 
 mod files;
-mod live;
-mod rehearsal;
-mod scope;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Client;
 use kube::core::{Object, ObjectMeta};
-use podloom_api::names::cleaner::FINALIZER;
-use podloom_api::{CleanerSpec, CleanerStatus, PlannedObject};
+use podloom_api::names::cleaner::{FINALIZER, condition, event, reason};
+use podloom_api::{Cleaner, CleanerSpec, CleanerStatus, ConditionResult, PlannedObject};
 use podloom_cel::{Budget, Program, compile_all, evaluate_all, next_true};
-
-pub use self::live::{Live, live};
-pub use self::rehearsal::{Cause, Next, Rehearsal, TargetLine};
-use self::rehearsal::{Stop, rehearsal};
-use super::action::Action;
-use super::checked::{Checked, CheckedTarget, InvalidSpec};
-use super::discovery::Discovery;
-use super::memory::{Compiled, Recalled};
-use super::objects::Objects;
-use super::plan::plan;
-use super::read::{IfMissing, Reader};
-use super::settings::CleanerSettings;
-use super::sight::{Problem, SeenTarget, Sight};
-use super::stored::StoredSpec;
-use super::world::{Learned, World};
-use super::{frozen, status, validate, variables};
+use podloom_engine::events::Notice;
 use podloom_engine::finding::{Finding, Findings};
+use podloom_engine::kind::ResourceScope;
+use podloom_syntax::names::{dns_label, dns_subdomain};
+
+use crate::checked::{Checked, CheckedTarget, InvalidSpec};
+use crate::discovery::{Discovery, ServedKind};
+use crate::memory::Recalled;
+use crate::objects::{Objects, Place};
+use crate::plan::plan;
+use crate::read::{IfMissing, Problem, Reader, SeenTarget, Sight, metadata};
+use crate::settings::CleanerSettings;
+use crate::world::{Action, Learned, StoredSpec, World};
+use crate::{frozen, snapshot, status, validate};
 
 /// How many steps a plan may take. One that deletes nothing takes seven.
 const STEPS: usize = 24;
@@ -84,8 +78,7 @@ pub async fn rehearse(
     let created = question.live.created.unwrap_or(Timestamp::MIN);
     let mut first = Rehearsing::new(question, stage, created)?;
     let stop = first.run().await;
-    if first.world.learned.sight.is_some()
-        || !matches!(first.world.recalled.compiled, Some(Compiled::Fine))
+    if first.world.learned.sight.is_some() || !matches!(first.world.recalled.compiled, Some(Ok(())))
     {
         let doomed = first.doomed().await;
         return Ok(rehearsal(&first.world, &stop, doomed));
@@ -217,9 +210,9 @@ impl<'a> Rehearsing<'a> {
         let compiled = match compile_all(&conditions, &names) {
             Ok(programs) => {
                 self.programs = programs;
-                Compiled::Fine
+                Ok(())
             }
-            Err(failures) => Compiled::Failed(failures.into()),
+            Err(failures) => Err(failures.into()),
         };
         self.world.recalled.compiled = Some(compiled);
     }
@@ -246,7 +239,7 @@ impl<'a> Rehearsing<'a> {
         let Some(sight) = &self.world.learned.sight else {
             return;
         };
-        match variables::of(&sight.targets) {
+        match snapshot::variables(&sight.targets) {
             Ok(variables) => {
                 let evaluation = evaluate_all(&self.programs, &variables, at, Budget::EVALUATION);
                 self.world.learned.evaluation = Some(evaluation);
@@ -305,11 +298,8 @@ impl<'a> Rehearsing<'a> {
         let namespace = self.question.namespace;
         match &self.stage {
             Target::Files(objects) => {
-                let files = files::Files {
-                    objects,
-                    settings: self.question.settings,
-                };
-                files.target(target, namespace, if_missing)
+                let files = (*objects, self.question.settings);
+                files::target(files, target, namespace, if_missing)
             }
             Target::Cluster(reader) => {
                 let kind = reader.kind(target).await?;
@@ -317,6 +307,181 @@ impl<'a> Rehearsing<'a> {
             }
         }
     }
+}
+
+/// What a Cleaner would do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rehearsal {
+    /// The reason of its condition Ready, or `ConditionsMet` if it would delete now.
+    pub reason: String,
+    /// Why.
+    pub message: String,
+    /// Whether it would delete now.
+    pub is_due: bool,
+    /// When it would be looked at again, unless a target changes before.
+    pub next: Option<Next>,
+    /// The targets that conditions see.
+    pub targets: Vec<TargetLine>,
+    /// What each condition came to; empty if they could not be evaluated.
+    pub conditions: Vec<ConditionResult>,
+    /// What would be deleted if all conditions were true now, in this order; or why that is not known.
+    pub deleted: Result<Vec<PlannedObject>, String>,
+}
+
+/// A target that conditions see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetLine {
+    /// Its name.
+    pub name: String,
+    /// Its kind.
+    pub kind: String,
+    /// The names of its objects.
+    pub objects: Vec<String>,
+}
+
+/// When a Cleaner would be looked at again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Next {
+    /// The time.
+    pub at: Timestamp,
+    /// Why then.
+    pub cause: Cause,
+}
+
+/// Why a Cleaner is looked at again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// It is old enough then.
+    Expiry,
+    /// Time alone makes all conditions true then.
+    Time,
+    /// The period of its retry, to which the operator adds up to a tenth.
+    Period,
+}
+
+/// How a plan ended.
+enum Stop {
+    /// It would publish this, and wait.
+    Waits(Box<CleanerStatus>),
+    /// It would publish this, and delete.
+    Deletes(Box<CleanerStatus>, Vec<Notice>),
+}
+
+impl Stop {
+    fn status(&self) -> &CleanerStatus {
+        match self {
+            Self::Waits(status) | Self::Deletes(status, _) => status,
+        }
+    }
+
+    /// When it would look again.
+    fn next(&self) -> Option<Timestamp> {
+        self.status()
+            .next_scheduled_evaluation
+            .as_ref()?
+            .parse()
+            .ok()
+    }
+
+    /// The reason and the message.
+    fn why(&self) -> (String, String) {
+        if let Self::Deletes(_, notices) = self {
+            let met = notices.iter().find(|it| it.reason == event::CONDITIONS_MET);
+            let message = met.map(|notice| notice.note.clone());
+            return (
+                event::CONDITIONS_MET.to_owned(),
+                message.unwrap_or_default(),
+            );
+        }
+        let conditions = self.status().conditions.iter().flatten();
+        let mut ready = conditions.filter(|it| it.type_ == condition::READY);
+        let ready = ready
+            .next()
+            .map(|it| (it.reason.clone(), it.message.clone()));
+        ready.unwrap_or_default()
+    }
+}
+
+impl Next {
+    /// Returns the time at which a Cleaner that waits for its time is old enough.
+    fn expiry(stop: &Stop) -> Option<Self> {
+        let (reason, _) = stop.why();
+        let at = stop.next().filter(|_| reason == reason::NOT_EXPIRED)?;
+        Some(Self {
+            at,
+            cause: Cause::Expiry,
+        })
+    }
+}
+
+/// Returns what came of a world in which the plan has stopped.
+fn rehearsal(world: &World, stop: &Stop, doomed: Result<Vec<PlannedObject>, Problem>) -> Rehearsal {
+    let (reason, message) = stop.why();
+    let learned = &world.learned;
+    let seen = learned.sight.as_ref().map(|sight| sight.targets.iter());
+    let conditions = crate::status::results(world);
+    Rehearsal {
+        reason,
+        message,
+        is_due: matches!(stop, Stop::Deletes(..)),
+        next: stop.next().map(|at| Next {
+            at,
+            cause: match learned.search.flatten() == Some(at) {
+                true => Cause::Time,
+                false => Cause::Period,
+            },
+        }),
+        targets: seen.into_iter().flatten().map(line).collect(),
+        conditions: conditions.unwrap_or_default(),
+        deleted: doomed.map_err(|problem| problem.to_string()),
+    }
+}
+
+fn line(target: &SeenTarget) -> TargetLine {
+    TargetLine {
+        name: target.name.clone(),
+        kind: target.kind.resource.kind.clone(),
+        objects: target.names().into_iter().map(str::to_owned).collect(),
+    }
+}
+
+/// What is known of a Cleaner itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Live {
+    /// When it was created.
+    pub created: Option<Timestamp>,
+    /// Its UID.
+    pub uid: Option<String>,
+    /// Whether it is being deleted.
+    pub is_deleted: bool,
+}
+
+/// Reads a Cleaner from a cluster; none if the cluster has none of this name.
+///
+/// # Errors
+///
+/// Why it cannot be read, for people.
+pub async fn live(client: Client, namespace: &str, name: &str) -> Result<Option<Live>, String> {
+    // Both come from a file, and become parts of a URL.
+    if dns_label(namespace).is_err() || dns_subdomain(name).is_err() {
+        return Err("it or its namespace has a name that no object has".to_owned());
+    }
+    let kind = ServedKind {
+        resource: Cleaner::resource(),
+        scope: ResourceScope::Namespaced,
+    };
+    let place = Place {
+        kind: &kind,
+        namespace: Some(namespace),
+        name,
+    };
+    let found = Objects::new(client).get(place).await;
+    let found = found.map_err(|error| error.to_string())?;
+    Ok(found.map(|cleaner| Live {
+        created: metadata(&cleaner, "creationTimestamp").parse().ok(),
+        uid: Some(metadata(&cleaner, "uid").to_owned()),
+        is_deleted: !metadata(&cleaner, "deletionTimestamp").is_empty(),
+    }))
 }
 
 #[cfg(test)]

@@ -4,22 +4,18 @@
 //! true, and only when the finalizer is there. From then on, only what is written is deleted.
 
 mod deleting;
-mod delivering;
-mod progress;
 mod report;
-mod rest;
-mod trigger;
-mod uninstalling;
 mod waiting;
+
+pub(super) use self::waiting::JITTER_MAX;
 
 use jiff::Timestamp;
 use podloom_api::names::cleaner::FINALIZER;
-
-use super::action::Action;
-use super::status;
-use super::world::World;
 use podloom_engine::plan::{Plan, Then};
 use podloom_engine::write::MetadataPatch;
+
+use crate::status;
+use crate::world::{Action, World};
 
 /// Plans the next step.
 pub(super) fn plan(world: &World, now: Timestamp) -> Plan<Action> {

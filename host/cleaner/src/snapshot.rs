@@ -1,11 +1,17 @@
-//! The targets as they were when all conditions were true, for the status and the CloudEvent: without secrets, and not too large.
+//! The targets as conditions see them; and as they were when all conditions were true, for the status and the CloudEvent: not too large.
+//!
+//! Both are without secrets. Whoever may create Cleaners need not be allowed to read Secrets, but the operator is, if it uninstalls
+//! releases.
+
+use std::io;
 
 use podloom_api::TargetSnapshot;
+use podloom_cel::Variables;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::secrets::{LAST_APPLIED, is_copy, is_secret};
-use super::sight::{Found, SeenTarget, metadata};
-use super::size::stored_bytes;
+use crate::discovery::ServedKind;
+use crate::read::{Found, Problem, SeenTarget, metadata};
 
 /// How many bytes of JSON the states of all targets may take together.
 const BYTES_MAX: usize = 256 * 1024;
@@ -128,6 +134,90 @@ fn redacted_metadata(metadata: &Map<String, Value>, is_secret: bool) -> Map<Stri
         annotations.retain(|key, _| key != LAST_APPLIED && !(is_secret && is_copy(key)));
     }
     kept
+}
+
+/// What `kubectl apply` writes: the whole object once more.
+pub(super) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// Annotations with the whole object once more, as programs write them that apply manifests.
+const COPIES: [&str; 4] = [
+    LAST_APPLIED,
+    "kapp.k14s.io/original",
+    "objectset.rio.cattle.io/applied",
+    "banzaicloud.com/last-applied",
+];
+
+/// Returns whether objects of a kind are Secrets.
+pub(super) fn is_secret(kind: &ServedKind) -> bool {
+    let resource = &kind.resource;
+    resource.group.is_empty() && resource.kind.eq_ignore_ascii_case("Secret")
+}
+
+/// Returns whether a value of a Secret, or of a Secret in a list, is secret, by the fields that lead to it.
+pub(super) fn is_hidden(path: &[&str]) -> bool {
+    let path = match path {
+        ["items", of_item @ ..] => of_item,
+        path => path,
+    };
+    match path {
+        ["data" | "stringData", _] => true,
+        ["metadata", "annotations", annotation] => is_copy(annotation),
+        _ => false,
+    }
+}
+
+/// Returns whether an annotation has the whole object once more.
+pub(super) fn is_copy(annotation: &str) -> bool {
+    COPIES.contains(&annotation)
+}
+
+/// Returns the variables of the targets that conditions see. Of a Secret, they see no values.
+///
+/// # Errors
+///
+/// If an object is nested too deep.
+pub(super) fn variables<'a>(
+    targets: impl IntoIterator<Item = &'a SeenTarget>,
+) -> Result<Variables, Problem> {
+    let mut variables = Variables::default();
+    let evaluated = targets.into_iter().filter(|target| target.is_evaluated);
+    for target in evaluated {
+        if let Some(state) = target.state() {
+            let is_secret = is_secret(&target.kind);
+            let hides = |path: &[&str]| is_secret && is_hidden(path);
+            let inserted = variables.insert_without(&target.name, state, &hides);
+            inserted.map_err(|error| Problem::lasting(&target.name, &error))?;
+        }
+    }
+    Ok(variables)
+}
+
+/// Returns how many bytes the API server stores, at most. It writes some characters as six, such as `<`.
+pub(super) fn stored_bytes(value: &impl Serialize) -> usize {
+    let mut counted = Counted(0);
+    match serde_json::to_writer(&mut counted, value) {
+        Ok(()) => counted.0,
+        // What cannot be written takes no room.
+        Err(_) => 0,
+    }
+}
+
+struct Counted(usize);
+
+impl io::Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let sizes = bytes.iter().map(|byte| match byte {
+            b'<' | b'>' | b'&' => 6,
+            // So two characters that end lines begin, with three bytes each.
+            0xe2 => 4,
+            _ => 1,
+        });
+        self.0 = self.0.saturating_add(sizes.sum());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]

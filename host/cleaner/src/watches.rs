@@ -3,25 +3,28 @@
 //! If all namespaces are watched and the operator may not watch a kind in all of them, it is watched in each namespace that is used.
 //! Where that is forbidden too, Cleaners go by their period alone, and say so.
 
-mod kinds;
-mod task;
-
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use kube::Client;
-use kube::core::ObjectMeta;
+use futures::StreamExt;
+use kube::core::{ApiResource, DynamicObject, ObjectMeta, PartialObjectMeta};
+use kube::runtime::watcher;
+use kube::runtime::watcher::Event;
+use kube::{Api, Client};
+use podloom_engine::broken::Seldom;
+use podloom_engine::kind::ResourceScope;
+use podloom_engine::plain::plain;
+use podloom_engine::watch::{paced, watch_config, watch_events};
 use podloom_turns::lock;
 use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
-use self::kinds::{Answer, Kinds, Reach};
-use super::alarms::Alarms;
-use super::index::{Index, Interest, Place, SeenObject};
-use super::metrics::CleanerMetrics;
-use super::served::{KindKey, ServedKind};
-use super::who::CleanerId;
+use crate::discovery::{KindKey, ServedKind};
+use crate::index::{Index, Interest, Place, SeenObject};
+use crate::memory::{Alarms, CleanerId};
+use crate::metrics::CleanerMetrics;
 
 /// How long a look waits for a new watch. Later, what changed in between shows in the watch's first list.
 const FIRST_ANSWER: Duration = Duration::from_secs(1);
@@ -55,17 +58,13 @@ impl Watches {
         alarms: Alarms,
         metrics: CleanerMetrics,
     ) -> Self {
-        let reach = match is_wide {
-            true => Reach::AllNamespaces,
-            false => Reach::EachNamespace,
-        };
         Self(Arc::new(Inner {
             client,
             alarms,
             metrics,
             state: Mutex::new(State {
                 index: Index::default(),
-                kinds: Kinds::new(reach),
+                kinds: Kinds::new(is_wide),
             }),
             answers: watch::Sender::new(0),
         }))
@@ -78,11 +77,9 @@ impl Watches {
         let State { index, kinds } = &mut *state;
         let before: BTreeSet<Place> = index.places(&id.uid).cloned().collect();
         let after = index.set(id, &interests);
-        for (kind, interest) in wishes {
-            let starts = kinds.add(kind, &interest.namespace, &id.uid);
-            kinds.start(starts, |watched| {
-                task::run(Arc::downgrade(&self.0), watched)
-            });
+        for (kind, ((_, namespace), _)) in wishes {
+            let starts = kinds.add(kind, namespace, &id.uid);
+            kinds.start(starts, |watched| run(Arc::downgrade(&self.0), watched));
         }
         for place in before.difference(&after) {
             kinds.remove(place, &id.uid);
@@ -146,7 +143,7 @@ impl Inner {
         let mut state = lock(&self.state);
         let State { index, kinds } = &mut *state;
         let starts = kinds.answered(kind, namespace, answer);
-        kinds.start(starts, |watched| task::run(Arc::downgrade(self), watched));
+        kinds.start(starts, |watched| run(Arc::downgrade(self), watched));
         let mut surprised = Vec::new();
         for place in kinds.surprises(kind) {
             surprised.extend(index.users(&place));
@@ -162,6 +159,348 @@ impl State {
     fn has_pending(&self, uid: &str) -> bool {
         let mut places = self.index.places(uid);
         places.any(|place| self.kinds.answer(place) == Answer::Pending)
+    }
+}
+
+/// What the API server says to a watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    /// Nothing yet.
+    Pending,
+    /// It shows what changes.
+    Watching,
+    /// The operator has no right to watch, or the kind cannot be watched.
+    Forbidden,
+}
+
+/// A watch to start: its kind, and its namespace if it is for one.
+type Watched = (Arc<ServedKind>, Option<Arc<str>>);
+
+/// Which kinds are watched where, by whom, and what the API server says to it.
+struct Kinds {
+    /// Whether the operator works in all namespaces: then a kind has one watch, if that is allowed. Else it has one for each namespace that
+    /// is used.
+    is_wide: bool,
+    kinds: HashMap<KindKey, Kind>,
+    /// Ends the watches when it is dropped.
+    tasks: JoinSet<()>,
+}
+
+struct Kind {
+    served: Arc<ServedKind>,
+    /// The UIDs of the Cleaners that use it, by namespace.
+    users: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+    /// What was last told to those of a namespace.
+    told: BTreeMap<Arc<str>, Answer>,
+    wide: Option<Running>,
+    narrow: BTreeMap<Arc<str>, Running>,
+}
+
+/// A watch that runs. It ends when this is dropped.
+struct Running {
+    answer: Answer,
+    task: Option<AbortHandle>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+}
+
+impl Running {
+    const fn new() -> Self {
+        Self {
+            answer: Answer::Pending,
+            task: None,
+        }
+    }
+}
+
+impl Kinds {
+    fn new(is_wide: bool) -> Self {
+        Self {
+            is_wide,
+            kinds: HashMap::new(),
+            tasks: JoinSet::new(),
+        }
+    }
+
+    /// Returns how many kinds are watched.
+    fn count(&self) -> usize {
+        self.kinds.len()
+    }
+
+    /// Adds a user, and returns the watches to start for it.
+    fn add(
+        &mut self,
+        served: &Arc<ServedKind>,
+        namespace: &Arc<str>,
+        uid: &Arc<str>,
+    ) -> Vec<Watched> {
+        let kind = self.kinds.entry(served.key()).or_insert_with(|| Kind {
+            served: Arc::clone(served),
+            users: BTreeMap::new(),
+            told: BTreeMap::new(),
+            wide: None,
+            narrow: BTreeMap::new(),
+        });
+        let users = kind.users.entry(Arc::clone(namespace)).or_default();
+        users.insert(Arc::clone(uid));
+        kind.lacking(self.is_wide)
+    }
+
+    /// Removes a user. What nobody uses any more ends.
+    fn remove(&mut self, (key, namespace): &Place, uid: &Arc<str>) {
+        let Some(kind) = self.kinds.get_mut(key) else {
+            return;
+        };
+        if let Some(users) = kind.users.get_mut(namespace) {
+            users.remove(uid);
+            if users.is_empty() {
+                kind.users.remove(namespace);
+                kind.told.remove(namespace);
+                kind.narrow.remove(namespace);
+            }
+        }
+        if kind.users.is_empty() {
+            self.kinds.remove(key);
+        }
+    }
+
+    /// Starts watches.
+    fn start<F>(&mut self, watches: Vec<Watched>, run: impl Fn(Watched) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        // Those that have ended.
+        while self.tasks.try_join_next().is_some() {}
+        for watched in watches {
+            let (key, namespace) = (watched.0.key(), watched.1.clone());
+            let task = self.tasks.spawn(run(watched));
+            match self.running(&key, namespace.as_ref()) {
+                Some(running) => running.task = Some(task),
+                None => task.abort(),
+            }
+        }
+    }
+
+    /// Puts down an answer, and returns the watches to start because of it.
+    fn answered(
+        &mut self,
+        key: &KindKey,
+        namespace: Option<&Arc<str>>,
+        answer: Answer,
+    ) -> Vec<Watched> {
+        if let Some(running) = self.running(key, namespace) {
+            running.answer = answer;
+        }
+        let is_wide = self.is_wide;
+        let Some(kind) = self.kinds.get_mut(key) else {
+            return Vec::new();
+        };
+        if kind.wide_answer() == Some(Answer::Watching) {
+            kind.narrow.clear();
+        }
+        kind.lacking(is_wide)
+    }
+
+    /// Returns what the API server says to the watch that shows the objects of a place.
+    fn answer(&self, (key, namespace): &Place) -> Answer {
+        let kind = self.kinds.get(key);
+        kind.map_or(Answer::Pending, |kind| kind.answer(namespace))
+    }
+
+    /// Returns the same, and remembers that it was told.
+    fn tell(&mut self, (key, namespace): &Place) -> Answer {
+        let Some(kind) = self.kinds.get_mut(key) else {
+            return Answer::Pending;
+        };
+        let answer = kind.answer(namespace);
+        kind.told.insert(Arc::clone(namespace), answer);
+        answer
+    }
+
+    /// Returns the places of a kind for which something else was told than what holds now.
+    fn surprises(&mut self, key: &KindKey) -> Vec<Place> {
+        let Some(kind) = self.kinds.get_mut(key) else {
+            return Vec::new();
+        };
+        let is_forbidden = |answer: Answer| answer == Answer::Forbidden;
+        let changed = kind.told.iter().filter(|(namespace, told)| {
+            is_forbidden(**told) != is_forbidden(kind.answer(namespace))
+        });
+        let changed: Vec<Arc<str>> = changed
+            .map(|(namespace, _)| Arc::clone(namespace))
+            .collect();
+        for namespace in &changed {
+            kind.told.remove(namespace);
+        }
+        changed
+            .into_iter()
+            .map(|namespace| (key.clone(), namespace))
+            .collect()
+    }
+
+    fn running(&mut self, key: &KindKey, namespace: Option<&Arc<str>>) -> Option<&mut Running> {
+        let kind = self.kinds.get_mut(key)?;
+        match namespace {
+            None => kind.wide.as_mut(),
+            Some(namespace) => kind.narrow.get_mut(namespace),
+        }
+    }
+}
+
+impl Kind {
+    fn wide_answer(&self) -> Option<Answer> {
+        self.wide.as_ref().map(|wide| wide.answer)
+    }
+
+    fn answer(&self, namespace: &Arc<str>) -> Answer {
+        let narrow = self.narrow.get(namespace).map(|narrow| narrow.answer);
+        match (self.wide_answer(), narrow) {
+            (Some(Answer::Watching), _) => Answer::Watching,
+            (_, Some(narrow)) => narrow,
+            (Some(wide), None) => wide,
+            (None, None) => Answer::Pending,
+        }
+    }
+
+    /// Makes places for the watches that it needs and does not have, and returns them.
+    fn lacking(&mut self, is_wide: bool) -> Vec<Watched> {
+        let is_in_namespaces = self.served.scope == ResourceScope::Namespaced;
+        let is_wide = is_wide || !is_in_namespaces;
+        let mut lacking = Vec::new();
+        if is_wide && self.wide.is_none() {
+            self.wide = Some(Running::new());
+            lacking.push(None);
+        }
+        let is_narrow = !is_wide || self.wide_answer() == Some(Answer::Forbidden);
+        if is_narrow && is_in_namespaces {
+            for namespace in self.users.keys() {
+                if !self.narrow.contains_key(namespace) {
+                    self.narrow.insert(Arc::clone(namespace), Running::new());
+                    lacking.push(Some(Arc::clone(namespace)));
+                }
+            }
+        }
+        let watched = |namespace| (Arc::clone(&self.served), namespace);
+        lacking.into_iter().map(watched).collect()
+    }
+}
+
+/// An object of which only the metadata is known.
+type Meta = PartialObjectMeta<DynamicObject>;
+
+/// Watches until it is dropped, or nobody is left to tell.
+async fn run(inner: Weak<Inner>, watched: Watched) {
+    let Some(client) = inner.upgrade().map(|inner| inner.client.clone()) else {
+        return;
+    };
+    let (kind, namespace) = watched;
+    let key = kind.key();
+    let broke = on_error(inner.clone(), key.clone(), namespace.clone());
+    let events = watch_events(
+        api(paced(&client), &kind.resource, namespace.as_deref()),
+        watch_config(),
+        |_| {},
+        broke,
+    );
+    let mut events = std::pin::pin!(events);
+    // The objects of the list that somebody has seen before.
+    let mut listed = HashSet::new();
+    while let Some(event) = events.next().await {
+        let (Ok(event), Some(inner)) = (event, inner.upgrade()) else {
+            continue;
+        };
+        match event {
+            Event::Init => listed.clear(),
+            Event::InitApply(object) => {
+                let place = place(&key, &object.metadata);
+                if lock(&inner.state)
+                    .index
+                    .is_seen(&place, name(&object.metadata))
+                {
+                    listed.insert((Arc::clone(&place.1), name(&object.metadata).to_owned()));
+                }
+                inner.changed(&place, &object.metadata);
+            }
+            Event::InitDone => {
+                let there = std::mem::take(&mut listed);
+                let missing = lock(&inner.state)
+                    .index
+                    .missing(&key, namespace.as_deref(), &there);
+                inner.alarms.ring(&missing);
+                inner.answered(&key, namespace.as_ref(), Answer::Watching);
+            }
+            Event::Apply(object) | Event::Delete(object) => {
+                inner.changed(&place(&key, &object.metadata), &object.metadata);
+            }
+        }
+    }
+}
+
+fn api(client: Client, resource: &ApiResource, namespace: Option<&str>) -> Api<Meta> {
+    match namespace {
+        Some(namespace) => Api::namespaced_with(client, namespace, resource),
+        None => Api::all_with(client, resource),
+    }
+}
+
+fn place(kind: &KindKey, object: &ObjectMeta) -> Place {
+    let namespace = object.namespace.as_deref().unwrap_or_default();
+    (kind.clone(), Arc::from(namespace))
+}
+
+fn name(object: &ObjectMeta) -> &str {
+    object.name.as_deref().unwrap_or_default()
+}
+
+/// Returns what happens with an error. The watch is tried again after a while.
+fn on_error(
+    inner: Weak<Inner>,
+    kind: KindKey,
+    namespace: Option<Arc<str>>,
+) -> impl Fn(&watcher::Error) + Send {
+    let seldom = Seldom::default();
+    move |error| {
+        let namespace_name = namespace.as_deref();
+        match code(error) {
+            // The operator has no right to watch, or the kind has no watches.
+            Some(401 | 403 | 405) => {
+                tracing::debug!(%kind, namespace = namespace_name, "targets may not be watched");
+                if let Some(inner) = inner.upgrade() {
+                    inner.answered(&kind, namespace.as_ref(), Answer::Forbidden);
+                }
+            }
+            // It is tried again until the next look finds the same.
+            Some(404) => {
+                tracing::debug!(%kind, namespace = namespace_name, "kind of targets is not served");
+            }
+            _ => {
+                if let Some(left_out) = seldom.is_due() {
+                    tracing::warn!(
+                        %kind,
+                        namespace = namespace_name,
+                        error = plain(error),
+                        left_out,
+                        "watch of targets broke, restarting"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// The HTTP status of the API server's answer, if there is one.
+fn code(error: &watcher::Error) -> Option<u16> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => Some(status.code),
+        _ => None,
     }
 }
 

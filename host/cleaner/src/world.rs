@@ -1,19 +1,24 @@
-//! A Cleaner and all that a plan for it may depend on.
+//! A Cleaner and all that a plan for it may depend on; what can be done for it, and what comes of that.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use kube::core::Object;
 use podloom_api::names::cleaner::{FINALIZER, annotation};
 use podloom_api::{CleanerSpec, CleanerStatus, DeletionProgress, HelmProgress};
 use podloom_cel::{Evaluation, Variables};
+use podloom_engine::readable::without_value;
+use podloom_engine::write::MetadataPatch;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
-use super::checked::{Checked, InvalidSpec};
-use super::delivery::Attempt;
-use super::helm::{HelmLearned, HelmRules, HelmWorld};
-use super::memory::{Edition, Recalled};
-use super::settings::CleanerSettings;
-use super::sight::{Problem, SeenTarget, Sight};
-use super::stored::StoredCleaner;
+use crate::checked::{Checked, InvalidSpec};
+use crate::delivery::Attempt;
+use crate::helm::{HelmAction, HelmLearned, HelmOutcome, HelmRules, HelmWorld};
+use crate::memory;
+use crate::memory::{Compiled, Looked, Recalled};
+use crate::read::{Problem, SeenTarget, Sight};
+use crate::settings::CleanerSettings;
 
 /// A Cleaner, and what is known around it.
 pub(super) struct World {
@@ -139,7 +144,120 @@ impl World {
     }
 
     /// Returns what changes when its targets must be looked at again.
-    pub(super) fn edition(&self) -> Edition {
-        Edition::of(&self.cleaner.metadata)
+    pub(super) fn edition(&self) -> u64 {
+        memory::edition(&self.cleaner.metadata)
+    }
+}
+
+/// One thing to do.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) enum Action {
+    /// Compile the conditions.
+    Compile(Programs),
+    /// Watch nothing for it any more.
+    Unwatch,
+    /// Read the targets that conditions see. The time is the one for the conditions.
+    Look(Timestamp),
+    /// Evaluate the conditions.
+    Evaluate(Timestamp),
+    /// Search for the time at which they become true by themselves.
+    Search(Timestamp),
+    /// Read the targets that are only deleted.
+    Doom,
+    /// Remember that the targets were looked at.
+    Remember(Looked),
+    /// Write the status.
+    WriteStatus(Box<CleanerStatus>),
+    /// Set or remove our finalizer.
+    SetMetadata(MetadataPatch),
+    /// Write the status with which the deletion begins.
+    Commit(Box<CleanerStatus>),
+    /// Delete the Cleaner itself.
+    DeleteCleaner,
+    /// Delete the objects of the plan with these places in it.
+    DeleteTargets(Vec<usize>),
+    /// Look which of these objects of the plan still exist.
+    Confirm(Vec<usize>),
+    /// Begin to send the CloudEvent.
+    Deliver(Attempt),
+    /// Uninstall the Helm release: one thing of many.
+    Helm(HelmAction),
+}
+
+/// What becomes of compiled conditions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(super) enum Programs {
+    /// They are needed now.
+    Kept,
+    /// They are needed later, and compiled again then: thousands of Cleaners may wait for their time.
+    Dropped,
+}
+
+/// What came of an action.
+pub(super) enum ActionOutcome {
+    /// What the compiler says.
+    Compiled(Compiled),
+    /// Nothing is watched for it.
+    Unwatched,
+    /// What was seen.
+    Seen(Box<Sight>),
+    /// What the conditions came to, and what they saw.
+    Evaluated(Evaluation, Arc<Variables>),
+    /// The targets cannot be used.
+    Unusable(Problem),
+    /// When the conditions become true, if ever.
+    Found(Option<Timestamp>),
+    /// The targets that are only deleted.
+    Doomed(Vec<SeenTarget>),
+    /// It is remembered.
+    Remembered(Looked),
+    /// The Cleaner as it is now; none if it does not exist any more.
+    Cleaner(Option<Box<StoredCleaner>>),
+    /// What became of objects of the plan, by their places in it.
+    Deleted(Vec<(usize, Fate)>),
+    /// Which objects of the plan are gone, by their places in it.
+    Confirmed(Vec<usize>),
+    /// The attempt to send the CloudEvent that runs now; none if there is no room.
+    Delivering(Option<Attempt>),
+    /// What came of an action for the Helm release.
+    Helm(HelmOutcome),
+}
+
+/// What became of an object that was to be deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// The API server has accepted its deletion.
+    Accepted,
+    /// It does not exist any more, or its kind does not.
+    Gone,
+    /// Another object has its name.
+    Replaced,
+    /// It must not be deleted, for this reason.
+    Skipped(String),
+    /// It cannot be deleted now, for this reason.
+    Failed(String),
+}
+
+/// A Cleaner as the API server stores it, also one whose spec our types cannot hold: its status says so.
+pub(super) type StoredCleaner = Object<StoredSpec, CleanerStatus>;
+
+/// The spec of a Cleaner, or why our types cannot hold it.
+#[derive(Clone, Debug)]
+pub(super) struct StoredSpec(pub(super) Result<Box<CleanerSpec>, String>);
+
+impl StoredSpec {
+    /// Returns the spec, if our types can hold it.
+    pub(super) fn spec(&self) -> Option<&CleanerSpec> {
+        self.0.as_deref().ok()
+    }
+}
+
+impl<'de> Deserialize<'de> for StoredSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let spec = Value::deserialize(deserializer)?;
+        let read = serde_json::from_value(spec).map(Box::new);
+        Ok(Self(
+            read.map_err(|error| without_value(&error.to_string())),
+        ))
     }
 }

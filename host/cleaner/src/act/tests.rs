@@ -1,7 +1,6 @@
 use podloom_cel::{Failure, Reason};
 
 use super::verdict;
-use crate::memory::Compiled;
 
 fn failures(reasons: &[Reason]) -> Vec<Failure> {
     let failure = |(index, reason): (usize, &Reason)| Failure {
@@ -17,7 +16,7 @@ fn failures(reasons: &[Reason]) -> Vec<Failure> {
 fn what_could_not_be_compiled_for_now_is_tried_again() {
     let wrong = failures(&[Reason::CompileError, Reason::CompileError]);
     let kept = verdict(wrong.clone()).unwrap();
-    assert_eq!(kept, Compiled::Failed(wrong.into()));
+    assert_eq!(kept, Err(wrong.into()));
     let error = verdict(failures(&[Reason::EvaluationError])).unwrap_err();
     assert_eq!(error.reason(), "Compile");
 }

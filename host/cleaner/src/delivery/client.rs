@@ -3,16 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Method, StatusCode};
+use http::header::{DATE, RETRY_AFTER};
+use http::{HeaderMap, HeaderName, Method, StatusCode};
 use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 use podloom_engine::outbound::{
     Cidr, Client, OutboundMetrics, Policy, Request, RequestErrorKind, RequestLimits, Resolve,
     Response, Roots, Rules, Settings, Tls, Url,
 };
 use podloom_engine::shown::at_most;
 
-use super::event::CloudEvent;
-use super::retry_after::retry_after;
+use crate::delivery::event::CloudEvent;
 
 /// How many attempts run at once.
 pub(super) const ATTEMPTS: u16 = 32;
@@ -162,6 +164,39 @@ fn loopback(is_allowed: bool) -> Vec<Cidr> {
     let ranges = ["127.0.0.0/8", "::1/128"];
     let ranges = ranges.iter().filter(|_| is_allowed);
     ranges.filter_map(|range| range.parse().ok()).collect()
+}
+
+/// The three forms of a date in HTTP; servers write the first, and clients must read all.
+const DATES: [&str; 3] = [
+    "%a, %d %b %Y %H:%M:%S GMT",
+    "%A, %d-%b-%y %H:%M:%S GMT",
+    "%a %b %e %H:%M:%S %Y",
+];
+
+/// Returns how long a sink wants to be left alone, if it says so. A date counts from the one of the answer, so it does not matter if its
+/// clock differs from ours; from `now` if the answer has none.
+pub(super) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+    let value = text(headers, &RETRY_AFTER)?;
+    if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
+        // A number that is too large for us is a long time.
+        return Some(value.parse().map_or(Duration::MAX, Duration::from_secs));
+    }
+    let until = date(value)?;
+    let from = text(headers, &DATE).and_then(date).unwrap_or(now);
+    // A date that has passed is no wait.
+    Some(Duration::try_from(until.duration_since(from)).unwrap_or_default())
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok().map(str::trim)
+}
+
+fn date(text: &str) -> Option<Timestamp> {
+    let date = DATES
+        .iter()
+        .find_map(|form| DateTime::strptime(form, text).ok())?;
+    let date = date.to_zoned(TimeZone::UTC).ok()?;
+    Some(date.timestamp())
 }
 
 #[cfg(test)]

@@ -3,21 +3,23 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use podloom_api::{DeliveryPolicy, DeliveryProgress};
+use podloom_api::{CleanerSpec, DeliveryPolicy, DeliveryProgress, duration};
 use podloom_engine::plan::later;
 use serde::Serialize;
 
-use super::attempt::{Attempt, AttemptState};
-use super::terms::{SinkSetting, Terms};
+use crate::delivery::{Attempt, AttemptState};
 
 /// How long is waited for something that wakes the Cleaner. It is only for the case that the waking is lost.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// After which time is given up if the spec does not say it.
+const DEADLINE: Duration = Duration::from_hours(1);
 
 /// Everything that the next step depends on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeliveryState<'a> {
-    /// What the live spec says.
-    pub(crate) terms: &'a Terms,
+    /// The live spec; none if our types cannot hold it. The deletion has begun, but the spec may still be edited: that is how a wrong sink
+    /// is repaired.
+    pub(crate) spec: Option<&'a CleanerSpec>,
     /// When the phase began.
     pub(crate) began: Timestamp,
     /// How far it is, as [`progress`] has it.
@@ -32,7 +34,7 @@ pub(crate) struct DeliveryState<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) enum DeliveryStep {
     /// Send the event.
-    Send(Shot),
+    Send(Attempt),
     /// Wait until this time, or until something changes.
     Wait(Timestamp),
     /// Wait until the spec changes: it does not say where to send the event.
@@ -41,17 +43,6 @@ pub(crate) enum DeliveryStep {
     Delivered,
     /// It is not delivered, and not tried any more.
     GivenUp,
-}
-
-/// An attempt to make.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Shot {
-    /// Which one it is of this event; the first has 1.
-    pub(crate) number: i32,
-    /// Where the event goes.
-    pub(crate) sink: String,
-    /// How many attempts at this sink have failed in a row.
-    pub(crate) failures: u32,
 }
 
 /// Returns how far the delivery is: what the status says, and what has come of the last attempt since.
@@ -80,7 +71,7 @@ pub(crate) fn progress(written: &DeliveryProgress, attempt: Option<&Attempt>) ->
 /// attempt, which may come late if the operator did not run.
 pub(crate) fn step(state: DeliveryState<'_>, now: Timestamp) -> DeliveryStep {
     let DeliveryState {
-        terms,
+        spec,
         began,
         progress,
         attempt,
@@ -91,13 +82,20 @@ pub(crate) fn step(state: DeliveryState<'_>, now: Timestamp) -> DeliveryStep {
         Some(AttemptState::Running) => return DeliveryStep::Wait(later(now, PATIENCE)),
         _ => {}
     }
-    let sink = match &terms.sink {
-        SinkSetting::Url(sink) => sink,
-        SinkSetting::Removed => return DeliveryStep::GivenUp,
-        SinkSetting::Unknown => return DeliveryStep::WaitForSpec,
+    let Some(CleanerSpec {
+        cloud_event_sink,
+        delivery,
+        ..
+    }) = spec
+    else {
+        return DeliveryStep::WaitForSpec;
     };
-    let end = match terms.policy {
-        DeliveryPolicy::Ignore if progress.attempts > 0 => later(began, terms.deadline),
+    let Some(sink) = cloud_event_sink else {
+        return DeliveryStep::GivenUp;
+    };
+    let deadline = duration::parse(&delivery.deadline).unwrap_or(DEADLINE);
+    let end = match delivery.policy {
+        DeliveryPolicy::Ignore if progress.attempts > 0 => later(began, deadline),
         DeliveryPolicy::Ignore | DeliveryPolicy::Block => Timestamp::MAX,
     };
     if end <= now {
@@ -111,10 +109,11 @@ pub(crate) fn step(state: DeliveryState<'_>, now: Timestamp) -> DeliveryStep {
     if is_full {
         return DeliveryStep::Wait(later(now, PATIENCE).min(end));
     }
-    DeliveryStep::Send(Shot {
+    DeliveryStep::Send(Attempt {
         number: progress.attempts.saturating_add(1),
         sink: sink.clone(),
         failures: attempt.map_or(0, |attempt| attempt.failures),
+        state: AttemptState::Running,
     })
 }
 

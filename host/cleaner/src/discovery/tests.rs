@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 use podloom_scripted::{Requests, scripted};
 use serde_json::{Value, json};
 
-use super::{Discovery, KindError};
+use super::{Discovery, FailureKind, RequestError};
 use crate::checked::KindReference;
 
 /// What a version of a group has: kinds and plurals, or the status of a failure.
@@ -45,7 +45,7 @@ fn kind(group: &str, kind: &str) -> KindReference {
     }
 }
 
-async fn plural(discovery: &Discovery, written: &str) -> Result<String, KindError> {
+async fn plural(discovery: &Discovery, written: &str) -> Result<String, RequestError> {
     let found = discovery.find(&kind("example.com", written)).await;
     found.map(|it| it.resource.plural.clone())
 }
@@ -67,7 +67,7 @@ async fn subresources_are_no_kinds() {
     let (discovery, ..) = discovery(&[("Scale", "lamps/scale")]);
     assert!(matches!(
         plural(&discovery, "Scale").await,
-        Err(KindError::Unknown(_))
+        Err(error) if error.kind == FailureKind::NotServed
     ));
 }
 
@@ -75,7 +75,10 @@ async fn subresources_are_no_kinds() {
 async fn a_broken_group_hides_no_other() {
     let (discovery, ..) = discovery(&[("Lamp", "lamps")]);
     let broken = discovery.find(&kind("broken.example.com", "Lamp")).await;
-    assert!(matches!(broken, Err(KindError::Request(_))), "{broken:?}");
+    assert!(
+        matches!(&broken, Err(error) if error.is_transient()),
+        "{broken:?}"
+    );
     assert_eq!(plural(&discovery, "lamp").await.unwrap(), "lamps");
 }
 
@@ -107,7 +110,7 @@ async fn a_group_that_is_not_there_has_no_kinds() {
     *served.lock().unwrap() = Err(404);
     assert!(matches!(
         plural(&discovery, "lamp").await,
-        Err(KindError::Unknown(_))
+        Err(error) if error.kind == FailureKind::NotServed
     ));
 }
 
@@ -134,5 +137,5 @@ async fn groups_that_do_not_exist_push_out_none_that_does() {
     let before = requests.made().len();
     assert_eq!(plural(&discovery, "lamp").await.unwrap(), "lamps");
     assert_eq!(requests.made().len(), before);
-    assert!(discovery.0.versions.lock().unwrap().len() <= super::VERSIONS_MAX);
+    assert!(discovery.versions.lock().unwrap().len() <= super::VERSIONS_MAX);
 }

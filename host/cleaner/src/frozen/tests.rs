@@ -1,10 +1,13 @@
+mod guards;
+mod rules;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use podloom_api::{DeletionPhase, DeletionProgress, PlannedObject};
 use serde_json::json;
 
 use super::{fold, plan};
-use crate::action::Fate;
 use crate::fixtures::{list, one, pod};
+use crate::world::Fate;
 
 #[test]
 fn objects_come_in_the_order_of_the_spec_and_each_once() {

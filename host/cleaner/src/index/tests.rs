@@ -4,8 +4,8 @@ use std::sync::Arc;
 use kube::core::{ObjectMeta, Selector};
 
 use super::{Index, Interest, Place, SeenObject, Wanted};
-use crate::served::KindKey;
-use crate::who::CleanerId;
+use crate::discovery::KindKey;
+use crate::memory::CleanerId;
 
 fn id(name: &str) -> CleanerId {
     CleanerId {
@@ -28,11 +28,7 @@ fn place() -> Place {
 }
 
 fn interest(wanted: Wanted) -> Interest {
-    Interest {
-        kind: pods(),
-        namespace: "demo".into(),
-        wanted,
-    }
+    (place(), wanted)
 }
 
 fn named(name: &str) -> Interest {
@@ -44,12 +40,7 @@ fn labelled(key: &'static str, value: &'static str) -> Interest {
 }
 
 fn seen(name: &str, version: &str) -> SeenObject {
-    SeenObject {
-        kind: pods(),
-        namespace: "demo".into(),
-        name: name.to_owned(),
-        resource_version: version.to_owned(),
-    }
+    (place(), name.to_owned(), version.to_owned())
 }
 
 fn object(name: &str, version: &str, labels: &[(&str, &str)]) -> ObjectMeta {

@@ -432,7 +432,7 @@ async fn nothing_is_kept_of_an_event_of_a_cleaner_that_is_gone() {
         cleaner["status"]["deletion"]["phase"] = json!("Event");
         cleaner["status"]["deletion"]["event"] = json!({ "attempts": 0 });
     }
-    let wake = Arc::new(|_: &crate::who::CleanerId| {});
+    let wake = Arc::new(|_: &crate::memory::CleanerId| {});
     let sinks = crate::fixtures::sinks();
     // It runs, and gets nowhere.
     let (delivery, _work) = Delivery::start(&sinks, Clock::new(), DeliveryMetrics::default(), wake);

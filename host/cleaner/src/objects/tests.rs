@@ -1,3 +1,5 @@
+mod allowance;
+
 use http::{Request, Response};
 use kube::Client;
 use kube::client::Body;
@@ -7,7 +9,7 @@ use serde_json::{Value, json};
 use tower::service_fn;
 
 use super::{Objects, Place, segment};
-use crate::failure::FailureKind;
+use crate::discovery::FailureKind;
 use crate::fixtures::kind;
 
 #[track_caller]

@@ -1,3 +1,5 @@
+mod live;
+
 use podloom_api::names::cleaner::reason;
 use serde_json::{Value, json};
 

@@ -3,15 +3,18 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use podloom_api::{DeletionPhase, DeletionProgress, ObjectOutcome, PlannedObject};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use podloom_api::names::cleaner::event;
+use podloom_api::{DeletionPhase, DeletionProgress, ObjectOutcome, PlannedObject, duration};
+use podloom_engine::events::Notice;
 use podloom_engine::plan::{Plan, Then, later};
 
-use super::progress::{LATE_INTERVAL, advanced, record};
-use super::{delivering, released, report, uninstalling};
-use crate::action::{Action, Fate};
-use crate::rules::Rules;
-use crate::world::World;
-use crate::{frozen, status};
+use crate::delivery::{DeliveryState, DeliveryStep};
+use crate::frozen::Rules;
+use crate::helm::Step;
+use crate::plan::{released, report};
+use crate::world::{Action, Fate, World};
+use crate::{delivery, frozen, helm, status};
 
 /// How long it waits at least until it looks again whether objects are gone.
 const CONFIRM_FIRST: Duration = Duration::from_secs(1);
@@ -27,8 +30,8 @@ pub(super) fn plan(world: &World, written: &DeletionProgress, now: Timestamp) ->
     let progress = world.learned.progress.as_ref().unwrap_or(written);
     match progress.phase {
         DeletionPhase::Targets => targets(world, written, progress, now),
-        DeletionPhase::Helm => uninstalling::plan(world, written, progress, now),
-        DeletionPhase::Event => delivering::plan(world, written, progress, now),
+        DeletionPhase::Helm => uninstalling(world, written, progress, now),
+        DeletionPhase::Event => delivering(world, written, progress, now),
         DeletionPhase::Done => match progress == written {
             true => released(world),
             false => record(world, written, progress.clone(), now),
@@ -136,4 +139,205 @@ fn next_confirmation(
     let elapsed = Duration::try_from(elapsed).unwrap_or_default();
     let wait = (elapsed / 4).clamp(CONFIRM_FIRST, CONFIRM_LONGEST);
     later(now, wait).min(deadline)
+}
+
+/// How long a phase that is late waits between two attempts.
+const LATE_INTERVAL: Duration = Duration::from_mins(5);
+
+/// Plans to write how far the deletion is; the finalizer goes if all is done.
+fn record(
+    world: &World,
+    written: &DeletionProgress,
+    progress: DeletionProgress,
+    now: Timestamp,
+) -> Plan<Action> {
+    // Nothing is lost if nobody learns that only the phase has changed: with the finalizer, the status goes too.
+    if progress.phase == DeletionPhase::Done && progress.objects == written.objects {
+        return released(world).with_notices(report::deleted(written, &progress));
+    }
+    let notices = report::deleted(written, &progress);
+    let status = status::deleting(world, progress, None, now);
+    Plan::act(Action::WriteStatus(Box::new(status))).with_notices(notices)
+}
+
+/// Returns the progress once a phase is done.
+fn advanced(progress: &DeletionProgress, now: Timestamp) -> DeletionProgress {
+    let next = match progress.phase {
+        DeletionPhase::Targets if progress.helm.is_some() => DeletionPhase::Helm,
+        DeletionPhase::Targets | DeletionPhase::Helm if progress.event.is_some() => {
+            DeletionPhase::Event
+        }
+        _ => DeletionPhase::Done,
+    };
+    DeletionProgress {
+        phase: next,
+        phase_started_at: MicroTime(status::micros(now)),
+        ..progress.clone()
+    }
+}
+
+/// The next step of the phase in which the CloudEvent is delivered.
+fn delivering(
+    world: &World,
+    written: &DeletionProgress,
+    progress: &DeletionProgress,
+    now: Timestamp,
+) -> Plan<Action> {
+    let before = progress.event.clone().unwrap_or_default();
+    let delivery = delivery::progress(&before, world.attempt.as_ref());
+    let began = progress.phase_started_at.0;
+    let state = DeliveryState {
+        spec: world.spec(),
+        began,
+        progress: &delivery,
+        attempt: world.attempt.as_ref(),
+        is_full: world.learned.is_delivery_full,
+    };
+    let then = match delivery::step(state, now) {
+        DeliveryStep::Delivered => {
+            let notice = report::delivered();
+            return record(world, written, advanced(progress, now), now).with_notices([notice]);
+        }
+        DeliveryStep::GivenUp => {
+            let notice = report::given_up(world.spec(), &delivery);
+            return record(world, written, advanced(progress, now), now).with_notices([notice]);
+        }
+        DeliveryStep::Send(attempt) => Plan::act(Action::Deliver(attempt)),
+        DeliveryStep::Wait(until) => Plan::wait(Then::At(until)),
+        DeliveryStep::WaitForSpec => Plan::wait(Then::Change),
+    };
+    let timeout = Rules::of(world.spec()).timeout;
+    let deadline = later(began, timeout);
+    let late = (deadline <= now && delivery.attempts > 0).then(|| {
+        let timeout = duration::print(timeout);
+        format!("the CloudEvent could not be delivered within {timeout}; the operator keeps trying")
+    });
+    let undelivered = report::undelivered(&before, &delivery);
+    let wanted = DeletionProgress {
+        event: Some(delivery),
+        ..progress.clone()
+    };
+    let wanted = status::deleting(world, wanted, late.as_deref(), now);
+    if world.status() != Some(&wanted) {
+        let late = late.as_ref().and_then(|late| report::late(world, late));
+        let notices = undelivered.into_iter().chain(late);
+        return Plan::act(Action::WriteStatus(Box::new(wanted))).with_notices(notices);
+    }
+    match then.action.is_none() && now < deadline {
+        true => Plan::wait(then.then.by(deadline)),
+        false => then,
+    }
+}
+
+/// The next step of the phase in which the Helm release is uninstalled.
+fn uninstalling(
+    world: &World,
+    written: &DeletionProgress,
+    progress: &DeletionProgress,
+    now: Timestamp,
+) -> Plan<Action> {
+    let Some(release) = &progress.helm else {
+        return record(world, written, advanced(progress, now), now);
+    };
+    let timeout = Rules::of(world.spec()).timeout;
+    let deadline = later(progress.phase_started_at.0, timeout);
+    let late = (deadline <= now).then(|| {
+        format!(
+            "the Helm release {} could not be uninstalled within {}; the operator tries again every 5 minutes",
+            release.release,
+            duration::print(timeout)
+        )
+    });
+    let both = (written, progress);
+    if progress != written {
+        return write(world, both, late.as_deref(), now);
+    }
+    let pauses = release.hook.is_none() && world.learned.helm.actions == 0;
+    if let Some(until) = pause(world, progress, late.as_deref(), now).filter(|_| pauses) {
+        return settled(world, both, (late.as_deref(), Then::At(until)), now);
+    }
+    match helm::step(&world.helm(release), now) {
+        Step::Act(action) => Plan::act(Action::Helm(action)),
+        Step::Record(release) => {
+            let progress = DeletionProgress {
+                helm: Some(*release),
+                ..progress.clone()
+            };
+            write(world, (written, &progress), late.as_deref(), now)
+        }
+        Step::Wait(until) => {
+            let until = match late {
+                Some(_) => until,
+                None => until.min(deadline),
+            };
+            settled(world, both, (late.as_deref(), Then::At(until)), now)
+        }
+        Step::Retry => {
+            let then = match late {
+                Some(_) => Then::At(later(now, LATE_INTERVAL)),
+                None => Then::Retry {
+                    reason: "UninstallRelease",
+                    message: release.message.clone().unwrap_or_default(),
+                    until: deadline,
+                },
+            };
+            settled(world, both, (late.as_deref(), then), now)
+        }
+        Step::Done(ending) => {
+            let plan = record(world, written, advanced(progress, now), now);
+            plan.with_notices([report::uninstalled(release, ending)])
+        }
+    }
+}
+
+/// Until when it waits for another attempt; none if it need not wait. The longer it takes, the longer that is: hooks that fail begin
+/// well, which ends the engine's own backoff.
+fn pause(
+    world: &World,
+    progress: &DeletionProgress,
+    late: Option<&str>,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let attempted = world.recalled.attempted?;
+    let elapsed = attempted.duration_since(progress.phase_started_at.0);
+    let elapsed = Duration::try_from(elapsed).unwrap_or_default();
+    let wait = match late {
+        Some(_) => LATE_INTERVAL,
+        None => (elapsed / 4).min(LATE_INTERVAL),
+    };
+    let until = later(attempted, wait);
+    (attempted <= now && now < until).then_some(until)
+}
+
+/// Writes how far it is; that is known as the status says it, and as it is.
+fn write(
+    world: &World,
+    (written, progress): (&DeletionProgress, &DeletionProgress),
+    late: Option<&str>,
+    now: Timestamp,
+) -> Plan<Action> {
+    let status = status::deleting(world, progress.clone(), late, now);
+    let message = |progress: &DeletionProgress| progress.helm.as_ref()?.message.clone();
+    let failure = message(progress).filter(|new| message(written).as_ref() != Some(new));
+    let mut notices: Vec<Notice> = failure
+        .map(|failure| Notice::warning(event::HELM_UNINSTALL_FAILED, failure))
+        .into_iter()
+        .collect();
+    let new_late = late.and_then(|late| report::late(world, late));
+    notices.extend(new_late);
+    Plan::act(Action::WriteStatus(Box::new(status))).with_notices(notices)
+}
+
+/// Waits once the status says how far it is.
+fn settled(
+    world: &World,
+    both: (&DeletionProgress, &DeletionProgress),
+    (late, then): (Option<&str>, Then),
+    now: Timestamp,
+) -> Plan<Action> {
+    let wanted = status::deleting(world, both.1.clone(), late, now);
+    match world.status() == Some(&wanted) {
+        true => Plan::wait(then),
+        false => write(world, both, late, now),
+    }
 }

@@ -5,15 +5,14 @@ use std::time::Duration;
 
 use podloom_api::names::cleaner::{condition, event, reason};
 use podloom_api::{
-    DeletionPhase, DeletionProgress, DeliveryProgress, HelmProgress, ObjectOutcome, PlannedObject,
-    duration,
+    CleanerSpec, DeletionPhase, DeletionProgress, DeliveryProgress, HelmProgress, ObjectOutcome,
+    PlannedObject, duration,
 };
 use podloom_engine::events::{Notice, appended};
 
 use crate::checked::Checked;
-use crate::delivery::SinkSetting;
 use crate::helm::Ending;
-use crate::standing::Standing;
+use crate::status::Standing;
 use crate::world::World;
 
 /// If there are more objects, there is one Event about all of them.
@@ -32,7 +31,7 @@ pub(super) fn refused(world: &World, standing: &Standing<'_>) -> Option<Notice> 
 /// Returns the Event about a deletion that begins.
 pub(super) fn triggered(world: &World, objects: &[PlannedObject], checked: &Checked) -> Notice {
     let helm = match &checked.helm {
-        Some(helm) => format!(", then the Helm release {} is uninstalled", helm.release),
+        Some(release) => format!(", then the Helm release {release} is uninstalled"),
         None => String::new(),
     };
     let deleted = match objects {
@@ -142,15 +141,16 @@ pub(super) fn delivered() -> Notice {
 }
 
 /// Returns the Event about a CloudEvent that is not delivered, and not tried any more.
-pub(super) fn given_up(sink: &SinkSetting, delivery: &DeliveryProgress) -> Notice {
-    let (reason, why) = match (sink, &delivery.last_error) {
-        (SinkSetting::Removed, _) => (
+pub(super) fn given_up(spec: Option<&CleanerSpec>, delivery: &DeliveryProgress) -> Notice {
+    let is_removed = spec.is_some_and(|spec| spec.cloud_event_sink.is_none());
+    let (reason, why) = match (is_removed, &delivery.last_error) {
+        (true, _) => (
             event::EVENT_DELIVERY_FAILED,
             "the spec has no cloudEventSink any more",
         ),
         // Like that of a phase that is late, it would else count as a repetition.
-        (_, Some(error)) => (reason::DEADLINE_EXCEEDED, error.as_str()),
-        (_, None) => (reason::DEADLINE_EXCEEDED, "its deadline has passed"),
+        (false, Some(error)) => (reason::DEADLINE_EXCEEDED, error.as_str()),
+        (false, None) => (reason::DEADLINE_EXCEEDED, "its deadline has passed"),
     };
     let note = format!("the CloudEvent was not delivered, and is not sent any more: {why}");
     Notice::warning(reason, note)

@@ -6,8 +6,8 @@ use podloom_engine::plan::Then;
 
 use self::setting::{Case, time, world};
 use self::simulated::{Pass, pass};
-use crate::action::Action;
-use crate::memory::{Compiled, Recalled};
+use crate::memory::Recalled;
+use crate::world::Action;
 
 /// Calls a check with each case.
 fn each_case(check: impl Fn(Case)) {
@@ -134,7 +134,7 @@ fn conditions_are_compiled_once_for_each_generation() {
     let case = Case::read("outcomes: ['false']");
     let (first, world) = pass(case.world, case.now, &case.cluster);
     assert!(matches!(first.steps[0].action, Action::Compile(_)));
-    assert_eq!(world.recalled.compiled, Some(Compiled::Fine));
+    assert_eq!(world.recalled.compiled, Some(Ok(())));
 }
 
 /// The API server gives each object a time. Without one, its age is not known.

@@ -1,6 +1,8 @@
+mod variables;
+
 use serde_json::{Value, json};
 
-use super::{BYTES_MAX, of};
+use super::{BYTES_MAX, of, stored_bytes};
 use crate::fixtures::{kind, list, missing, named, one, pod, secret};
 
 #[test]
@@ -85,4 +87,11 @@ fn names_and_uids_have_a_limit_too() {
         .unwrap()
         .len();
     assert!((1000..10_000).contains(&kept), "{kept}");
+}
+
+#[test]
+fn some_characters_take_six_bytes() {
+    assert_eq!(stored_bytes(&json!({ "a": "b" })), r#"{"a":"b"}"#.len());
+    assert_eq!(stored_bytes(&json!("<&>")), 20);
+    assert_eq!(stored_bytes(&json!("\u{2028}")), 8);
 }

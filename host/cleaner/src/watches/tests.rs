@@ -7,13 +7,13 @@ use podloom_scripted::{Broken, broken};
 use prometheus_client::registry::Registry;
 use tokio::time::timeout;
 
-use super::kinds::{Answer, Kinds, Reach, Watched};
-use super::{Watches, task};
-use crate::alarms::Alarms;
+use super::super::watches;
+use super::{Answer, Kinds, Watched, Watches};
+use crate::discovery::ServedKind;
 use crate::fixtures::kind;
+use crate::memory::Alarms;
 use crate::memory::Memory;
 use crate::metrics::CleanerMetrics;
-use crate::served::ServedKind;
 
 /// The kinds of a test, whose watches do nothing.
 struct Running {
@@ -22,9 +22,9 @@ struct Running {
 }
 
 impl Running {
-    fn new(reach: Reach) -> Self {
+    fn new(is_wide: bool) -> Self {
         Self {
-            kinds: Kinds::new(reach),
+            kinds: Kinds::new(is_wide),
             pods: kind("Pod", "pods"),
         }
     }
@@ -51,7 +51,7 @@ impl Running {
     fn started(&mut self, starts: Vec<Watched>) -> Vec<String> {
         let names = starts
             .iter()
-            .map(|it| it.namespace.as_deref().unwrap_or("*").to_owned())
+            .map(|it| it.1.as_deref().unwrap_or("*").to_owned())
             .collect();
         self.kinds.start(starts, |_| std::future::pending());
         names
@@ -76,7 +76,7 @@ impl Running {
 
 #[tokio::test]
 async fn a_kind_has_one_watch_as_long_as_it_is_used() {
-    let mut it = Running::new(Reach::AllNamespaces);
+    let mut it = Running::new(true);
     assert_eq!(it.add("a", "1"), ["*"]);
     assert!(it.add("b", "2").is_empty() && it.add("a", "3").is_empty());
     assert_eq!(it.answer("a"), Answer::Pending);
@@ -93,7 +93,7 @@ async fn a_kind_has_one_watch_as_long_as_it_is_used() {
 
 #[tokio::test]
 async fn what_may_not_be_watched_everywhere_is_watched_where_it_is_used() {
-    let mut it = Running::new(Reach::AllNamespaces);
+    let mut it = Running::new(true);
     it.add("a", "1");
     assert_eq!(it.answered(None, Answer::Forbidden), ["a"]);
     assert_eq!(it.add("b", "2"), ["b"]);
@@ -114,7 +114,7 @@ async fn what_may_not_be_watched_everywhere_is_watched_where_it_is_used() {
 
 #[tokio::test]
 async fn an_operator_of_some_namespaces_watches_only_there() {
-    let mut it = Running::new(Reach::EachNamespace);
+    let mut it = Running::new(false);
     assert_eq!(it.add("a", "1"), ["a"]);
     assert_eq!(it.add("b", "2"), ["b"]);
     it.remove("a", "1");
@@ -123,7 +123,7 @@ async fn an_operator_of_some_namespaces_watches_only_there() {
 
 #[tokio::test]
 async fn cluster_scoped_kinds_are_watched_once() {
-    let mut it = Running::new(Reach::EachNamespace);
+    let mut it = Running::new(false);
     let mut nodes = (*it.pods).clone();
     nodes.scope = ResourceScope::Cluster;
     it.pods = Arc::new(nodes);
@@ -134,7 +134,7 @@ async fn cluster_scoped_kinds_are_watched_once() {
 
 #[tokio::test]
 async fn who_was_told_something_else_is_woken_once() {
-    let mut it = Running::new(Reach::AllNamespaces);
+    let mut it = Running::new(true);
     it.add("a", "1");
     assert_eq!(it.tell("a"), Answer::Pending);
     it.answered(None, Answer::Watching);
@@ -159,11 +159,8 @@ async fn an_api_server_that_fails_is_asked_for_targets_every_few_seconds() {
         };
         let alarms = Alarms::new(Memory::default(), [None]);
         let watches = Watches::new(client, true, alarms, metrics);
-        let watched = Watched {
-            kind: kind("Pod", "pods"),
-            namespace: None,
-        };
-        let running = task::run(Arc::downgrade(&watches.0), watched);
+        let watched = (kind("Pod", "pods"), None);
+        let running = watches::run(Arc::downgrade(&watches.0), watched);
         let _never_ends = timeout(Duration::from_mins(10), running).await;
         let asked = requests.made().len();
         assert!((75..=160).contains(&asked), "{how:?}: {asked} requests");

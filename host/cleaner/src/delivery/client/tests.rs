@@ -1,3 +1,5 @@
+mod retry_after;
+
 use podloom_engine::outbound::SystemResolver;
 use prometheus_client::registry::Registry;
 

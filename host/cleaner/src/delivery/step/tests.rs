@@ -67,10 +67,8 @@ fn second(second: i64) -> Timestamp {
 
 impl Tried {
     fn attempt(self) -> Attempt {
-        let pause = Pause {
-            at: second(self.at),
-            wait: Duration::from_secs(self.wait),
-        };
+        let at = second(self.at);
+        let pause = at..later(at, Duration::from_secs(self.wait));
         Attempt {
             number: self.number,
             sink: self.sink,
@@ -97,7 +95,7 @@ fn next(case: Case) -> Next {
     let attempt = case.attempt.map(Tried::attempt);
     let progress = progress(&case.progress, attempt.as_ref());
     let state = DeliveryState {
-        terms: &Terms::of(spec.as_ref()),
+        spec: spec.as_ref(),
         began: second(0),
         progress: &progress,
         attempt: attempt.as_ref(),

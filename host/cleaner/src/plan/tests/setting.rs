@@ -5,17 +5,18 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use podloom_cel::{Evaluation, Failure, Outcome, Reason, Remark};
+use podloom_engine::plan::later;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::action::Fate;
 use crate::checked::Checked;
-use crate::delivery::{Attempt, AttemptState, Pause};
+use crate::delivery::{Attempt, AttemptState};
 use crate::fixtures::{kind, pod};
-use crate::memory::{Compiled, Edition, Looked, Recalled};
+use crate::memory::{Compiled, Looked, Recalled, edition};
+use crate::read::{Found, Problem, SeenTarget};
 use crate::settings::CleanerSettings;
-use crate::sight::{Found, Problem, SeenTarget};
-use crate::stored::StoredCleaner;
+use crate::world::Fate;
+use crate::world::StoredCleaner;
 use crate::world::{Learned, World};
 
 /// A case.
@@ -202,14 +203,14 @@ fn recalled(setting: &Setting, cleaner: &StoredCleaner) -> Recalled {
     let looked = setting.looked.as_ref().map(|before| Looked {
         at: before.at,
         edition: match before.is_changed {
-            true => Edition::default(),
-            false => Edition::of(&cleaner.metadata),
+            true => 0,
+            false => edition(&cleaner.metadata),
         },
         events: 0,
         due: before.due,
     });
     Recalled {
-        compiled: looked.as_ref().map(|_| Compiled::Fine),
+        compiled: looked.as_ref().map(|_| Ok(())),
         looked,
         events: setting.looked.as_ref().map_or(0, |before| before.events),
         attempted: setting.attempted,
@@ -262,8 +263,8 @@ fn cluster(setting: Setting) -> Cluster {
         .collect();
     Cluster {
         compiled: match failures.is_empty() {
-            true => Compiled::Fine,
-            false => Compiled::Failed(failures.into()),
+            true => Ok(()),
+            false => Err(failures.into()),
         },
         targets: targets.into_iter().map(target).collect(),
         problem: setting.problem.map(problem),
@@ -291,10 +292,8 @@ fn cluster(setting: Setting) -> Cluster {
 }
 
 fn attempt(it: &Tried) -> Attempt {
-    let pause = Pause {
-        at: it.at.unwrap_or_default(),
-        wait: Duration::from_secs(it.wait),
-    };
+    let at = it.at.unwrap_or_default();
+    let pause = at..later(at, Duration::from_secs(it.wait));
     Attempt {
         number: it.number,
         sink: "http://sink.demo/".to_owned(),

@@ -9,14 +9,14 @@ use podloom_engine::plan::Then;
 use serde::Serialize;
 
 use super::setting::Cluster;
-use crate::action::{Action, ActionOutcome, Fate};
-use crate::delivery::{Attempt, AttemptState, Begun};
+use crate::delivery::{Attempt, AttemptState};
 use crate::fixtures::cleaner_kind;
 use crate::helm::{HelmAction, HelmOutcome};
 use crate::kind::CleanerKind;
 use crate::plan::plan;
-use crate::sight::Sight;
+use crate::read::Sight;
 use crate::world::World;
+use crate::world::{Action, ActionOutcome, Fate};
 
 /// What a pass did.
 #[derive(Debug, PartialEq, Serialize)]
@@ -81,10 +81,10 @@ fn check(world: &World, action: &Action) {
             assert!(world.has_finalizer(), "the finalizer is first");
             assert!(!world.is_deleted() && !is_dry && world.deletion().is_none());
         }
-        Action::Deliver(shot) => {
+        Action::Deliver(attempt) => {
             assert!(world.is_deleted() && world.has_finalizer());
             let attempts = world.deletion().unwrap().event.as_ref().unwrap().attempts;
-            assert_eq!(shot.number, attempts + 1, "each failure is noted first");
+            assert_eq!(attempt.number, attempts + 1, "each failure is noted first");
             let is_running = |it: &Attempt| it.state == AttemptState::Running;
             assert!(!world.attempt.as_ref().is_some_and(is_running));
         }
@@ -128,13 +128,10 @@ fn outcome(world: &mut World, action: &Action, cluster: &Cluster) -> ActionOutco
             let gone = places.iter().filter(|place| cluster.gone.contains(place));
             ActionOutcome::Confirmed(gone.copied().collect())
         }
-        Action::Deliver(_) if cluster.is_delivery_full => ActionOutcome::Delivering(Begun::Full),
-        Action::Deliver(shot) => ActionOutcome::Delivering(Begun::Running(Attempt {
-            number: shot.number,
-            sink: shot.sink.clone(),
-            failures: shot.failures,
-            state: AttemptState::Running,
-        })),
+        Action::Deliver(attempt) => {
+            let has_room = !cluster.is_delivery_full;
+            ActionOutcome::Delivering(has_room.then(|| attempt.clone()))
+        }
         // There is no such release, unless it cannot be said.
         Action::Helm(HelmAction::GiveUp(progress)) => {
             ActionOutcome::Helm(HelmOutcome::GaveUp(progress.clone()))

@@ -1,7 +1,7 @@
 use podloom_scripted::client;
 use serde_json::json;
 
-use super::live;
+use super::super::live;
 
 /// A file could else have anything read with the rights of whoever checks it.
 #[tokio::test]

@@ -2,19 +2,20 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::Rhythm;
+use super::next_look;
 
 const AT: &str = "2026-01-01T00:00:00Z";
 
 #[track_caller]
 fn check(period: u64, jitter: f64, planned: Option<&str>, expected: &str) {
     let time = |text: &str| text.parse::<Timestamp>().unwrap();
-    let rhythm = Rhythm {
-        period: Duration::from_secs(period),
+    let next = next_look(
+        time(AT),
+        Duration::from_secs(period),
         jitter,
-        planned: planned.map(time),
-    };
-    assert_eq!(rhythm.next(time(AT)), time(expected));
+        planned.map(time),
+    );
+    assert_eq!(next, time(expected));
 }
 
 #[test]
@@ -66,10 +67,6 @@ fn a_planned_look_that_is_over_or_too_far_away_is_not() {
 
 #[test]
 fn the_longest_period_ends_with_time_itself() {
-    let rhythm = Rhythm {
-        period: Duration::MAX,
-        jitter: 0.1,
-        planned: None,
-    };
-    assert!(rhythm.next(AT.parse().unwrap()) > "9999-01-01T00:00:00Z".parse().unwrap());
+    let next = next_look(AT.parse().unwrap(), Duration::MAX, 0.1, None);
+    assert!(next > "9999-01-01T00:00:00Z".parse().unwrap());
 }

@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use podloom_api::{CleanerSpec, DeletionPhase, DeletionProgress, PlannedObject};
 use serde_json::{Value, json};
 
-use super::Rules;
+use super::super::Rules;
 
 fn spec() -> CleanerSpec {
     serde_json::from_value(json!({ "ttl": "never", "targets": [
@@ -111,4 +111,12 @@ fn more_than_the_spec_allows_and_a_dry_run_delete_nothing() {
     check_all(&json!({}), 101, Some(too_many));
     check_all(&json!({ "deletion": { "maxObjects": 101 } }), 101, None);
     check_all(&json!({ "dryRun": true }), 1, Some("spec.dryRun is true"));
+}
+
+#[test]
+fn a_phase_is_late_after_ten_minutes_unless_the_spec_says_otherwise() {
+    let spec: CleanerSpec = serde_json::from_value(json!({ "ttl": "1d" })).unwrap();
+    for spec in [Some(&spec), None] {
+        assert_eq!(Rules::of(spec).timeout, Duration::from_secs(600));
+    }
 }

@@ -1,6 +1,6 @@
 use http::HeaderValue;
 
-use super::*;
+use super::super::*;
 
 /// What is said by a sink with these headers, at 08:49:07 on our clock.
 fn said(retry_after: &str, date: Option<&str>) -> Option<u64> {
@@ -10,7 +10,7 @@ fn said(retry_after: &str, date: Option<&str>) -> Option<u64> {
         headers.insert(DATE, HeaderValue::from_str(date).unwrap());
     }
     let now = "1994-11-06T08:49:07Z".parse().unwrap();
-    super::retry_after(&headers, now).map(|wait| wait.as_secs())
+    super::super::retry_after(&headers, now).map(|wait| wait.as_secs())
 }
 
 #[test]
@@ -59,10 +59,13 @@ fn nonsense_is_ignored() {
         assert_eq!(said(text, None), None, "{text}");
     }
     assert_eq!(
-        super::retry_after(&HeaderMap::new(), Timestamp::UNIX_EPOCH),
+        super::super::retry_after(&HeaderMap::new(), Timestamp::UNIX_EPOCH),
         None
     );
     let mut headers = HeaderMap::new();
     headers.insert(RETRY_AFTER, HeaderValue::from_bytes(b"\xff").unwrap());
-    assert_eq!(super::retry_after(&headers, Timestamp::UNIX_EPOCH), None);
+    assert_eq!(
+        super::super::retry_after(&headers, Timestamp::UNIX_EPOCH),
+        None
+    );
 }

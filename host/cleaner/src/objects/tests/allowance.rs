@@ -1,7 +1,8 @@
 use podloom_turns::lock;
 use serde_json::json;
 
-use super::{Allowance, NoRoom, OF_ONE_NAMESPACE, TOTAL, weight};
+use super::super::{Allowance, OF_ONE_NAMESPACE, TOTAL, weight};
+use crate::discovery::FailureKind;
 
 #[test]
 fn small_texts_can_be_large() {
@@ -19,13 +20,13 @@ fn one_namespace_leaves_half_to_the_others() {
     let half = OF_ONE_NAMESPACE / 2;
     assert_eq!(shares[0].take(half), Ok(()));
     assert_eq!(shares[1].take(half), Ok(()));
-    assert_eq!(shares[2].take(half), Err(NoRoom::Taken));
+    assert_eq!(shares[2].take(half), Err(FailureKind::Transient));
     let mut other = allowance.share("b");
     assert_eq!(other.take(OF_ONE_NAMESPACE), Ok(()));
     // All is taken.
     assert_eq!(TOTAL, 2 * OF_ONE_NAMESPACE);
     let mut late = allowance.share("c");
-    assert_eq!(late.take(1000), Err(NoRoom::Taken));
+    assert_eq!(late.take(1000), Err(FailureKind::Transient));
     drop(shares);
     assert_eq!(late.take(1000), Ok(()));
 }
@@ -36,7 +37,7 @@ fn what_is_dropped_is_free_again() {
     for _ in 0..100 {
         let mut share = allowance.share("a");
         assert_eq!(share.take(OF_ONE_NAMESPACE), Ok(()));
-        assert_eq!(share.take(1000), Err(NoRoom::TooLarge));
+        assert_eq!(share.take(1000), Err(FailureKind::TooLong));
     }
     let taken = lock(&allowance.taken);
     assert_eq!((taken.all, taken.by_namespace.len()), (0, 0));
@@ -47,5 +48,5 @@ fn what_is_dropped_is_free_again() {
 fn a_target_that_never_fits_is_too_large() {
     let allowance = Allowance::new();
     let mut share = allowance.share("a");
-    assert_eq!(share.take(OF_ONE_NAMESPACE + 1), Err(NoRoom::TooLarge));
+    assert_eq!(share.take(OF_ONE_NAMESPACE + 1), Err(FailureKind::TooLong));
 }

@@ -2,9 +2,9 @@ use jiff::Timestamp;
 use podloom_cel::{Budget, Outcome, compile_all, evaluate_all};
 use serde_json::{Value, json};
 
-use super::of;
+use super::super::variables;
 use crate::fixtures::{kind, list, one, secret};
-use crate::sight::SeenTarget;
+use crate::read::SeenTarget;
 
 fn login() -> Value {
     let mut login = secret("login", "1");
@@ -21,7 +21,7 @@ fn login() -> Value {
 
 fn evaluated(mut target: SeenTarget, condition: &str) -> Outcome {
     target.kind = kind("Secret", "secrets");
-    let variables = of([&target]).unwrap();
+    let variables = variables([&target]).unwrap();
     let programs = compile_all(&[condition], &["it"]).unwrap();
     let evaluation = evaluate_all(
         &programs,
@@ -86,7 +86,7 @@ fn the_data_of_other_kinds_is_seen() {
     map["kind"] = json!("ConfigMap");
     let mut target = one("it", map, false);
     target.kind = kind("ConfigMap", "configmaps");
-    let variables = of([&target]).unwrap();
+    let variables = variables([&target]).unwrap();
     let programs = compile_all(&["it.data.password != ''"], &["it"]).unwrap();
     let evaluation = evaluate_all(
         &programs,

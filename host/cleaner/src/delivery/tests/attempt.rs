@@ -1,4 +1,4 @@
-use super::*;
+use super::super::*;
 
 fn seconds(failures: u32, retry_after: Option<u64>) -> u64 {
     wait(failures, retry_after.map(Duration::from_secs)).as_secs()
@@ -22,12 +22,9 @@ fn the_sink_is_left_alone_for_as_long_as_it_wants_up_to_five_minutes() {
 #[test]
 fn a_pause_ends_with_its_time_or_if_the_clock_is_put_back() {
     let at: Timestamp = "2026-01-01T00:00:10Z".parse().unwrap();
-    let pause = Pause {
-        at,
-        wait: Duration::from_secs(5),
-    };
     let end: Timestamp = "2026-01-01T00:00:15Z".parse().unwrap();
-    assert_eq!(pause.end(at), Some(end));
-    assert_eq!(pause.end(end), None);
-    assert_eq!(pause.end("2026-01-01T00:00:09Z".parse().unwrap()), None);
+    let state = AttemptState::Postponed(at..end);
+    assert_eq!(state.pause(at), Some(end));
+    assert_eq!(state.pause(end), None);
+    assert_eq!(state.pause("2026-01-01T00:00:09Z".parse().unwrap()), None);
 }

@@ -1,11 +1,8 @@
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use podloom_api::PropagationPolicy;
 use serde_json::json;
 
-use super::refusal;
-use crate::checked::CheckedDeletion;
+use super::super::refusal;
 use crate::fixtures::{kind, list, one, pod};
 use crate::frozen;
 
@@ -20,13 +17,7 @@ fn check(protected: &[&str], max_objects: usize, expected: Option<&str>) {
     });
     let targets = [list("pods", &pods, true)];
     let doomed = frozen::plan(&targets, "own").unwrap();
-    let deletion = CheckedDeletion {
-        propagation: PropagationPolicy::Background,
-        max_objects,
-        timeout: Duration::ZERO,
-        waits_for_gone: false,
-    };
-    let found = refusal(&doomed, &deletion, &BTreeSet::new());
+    let found = refusal(&doomed, max_objects, &BTreeSet::new());
     assert_eq!(found.map(|it| it.message).as_deref(), expected);
 }
 
@@ -71,13 +62,7 @@ fn only_the_value_true_protects() {
     pod["metadata"]["annotations"] = json!({ "cleaner.vtex.dev/protect": "false" });
     let targets = [list("pods", &[pod], true)];
     let doomed = frozen::plan(&targets, "own").unwrap();
-    let deletion = CheckedDeletion {
-        propagation: PropagationPolicy::Background,
-        max_objects: 1,
-        timeout: Duration::ZERO,
-        waits_for_gone: false,
-    };
-    assert_eq!(refusal(&doomed, &deletion, &BTreeSet::new()), None);
+    assert_eq!(refusal(&doomed, 1, &BTreeSet::new()), None);
 }
 
 /// A flag may allow namespaces as targets. It allows no way around the other flag.
@@ -90,13 +75,7 @@ fn an_excluded_namespace_is_no_target() {
         target.kind = kind("Namespace", "namespaces");
         let targets = [target];
         let doomed = frozen::plan(&targets, "own").unwrap();
-        let deletion = CheckedDeletion {
-            propagation: PropagationPolicy::Background,
-            max_objects: 1,
-            timeout: Duration::ZERO,
-            waits_for_gone: false,
-        };
-        let found = refusal(&doomed, &deletion, &excluded);
+        let found = refusal(&doomed, 1, &excluded);
         let expected = is_refused.then_some("TargetProtected");
         assert_eq!(found.map(|it| it.reason), expected);
     }
