@@ -3,7 +3,9 @@ mod setting;
 use jiff::Timestamp;
 use podloom_api::{HelmProgress, HelmStep};
 use podloom_helm::Status;
+use podloom_scripted::difference;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use self::setting::{Case, Cluster};
 use super::{HelmAction, HelmLearned, HelmRules, HelmWorld, Step, learn, step};
@@ -72,6 +74,28 @@ fn pass(
     unreachable!("the pass has no end: {steps:#?}")
 }
 
+/// A pass as a snapshot shows it: of each progress, what differs from the one before it.
+fn shown(before: &HelmProgress, pass: &Pass) -> Value {
+    let value = |progress: &HelmProgress| serde_json::to_value(progress).unwrap();
+    let mut written = value(before);
+    let mut steps = Vec::new();
+    for done in &pass.steps {
+        steps.push(match done {
+            Done::Write(after) => {
+                let before = std::mem::replace(&mut written, value(after));
+                json!({ "write": difference(&before, &written) })
+            }
+            Done::Act(HelmAction::GiveUp(after)) => {
+                json!({ "act": { "GiveUp": difference(&written, &value(after)) } })
+            }
+            done => serde_json::to_value(done).unwrap(),
+        });
+    }
+    let end = value(&pass.progress);
+    assert_eq!(end, written, "nothing is left to be written");
+    json!({ "steps": steps, "then": pass.then })
+}
+
 /// What holds whatever happens.
 fn check(world: &HelmWorld<'_>, action: &HelmAction) {
     let HelmWorld {
@@ -106,7 +130,9 @@ fn check(world: &HelmWorld<'_>, action: &HelmAction) {
 fn a_pass_does_what_the_file_name_says() {
     insta::glob!("cases/*.yaml", |path| {
         let mut case = Case::read(&std::fs::read_to_string(path).unwrap());
+        let before = case.progress.clone();
         let pass = pass(&mut case.cluster, case.rules, case.progress, case.now);
+        let pass = shown(&before, &pass);
         insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
             insta::assert_yaml_snapshot!("pass", pass);
         });

@@ -1,10 +1,12 @@
+use std::sync::Mutex;
 use std::time::Duration;
 
 use podloom_api::CleanerSpec;
+use podloom_scripted::difference;
 use serde::Deserialize;
+use serde_json::{Map, Value, json};
 
 use super::*;
-use crate::delivery::attempt::Pause;
 
 /// A delivery, as a file writes it. The phase began at midnight.
 #[derive(Deserialize)]
@@ -14,7 +16,7 @@ struct Case {
     now: i64,
     /// The fields of the spec that matter; none if our types cannot hold it.
     #[serde(default)]
-    spec: Option<serde_json::Map<String, serde_json::Value>>,
+    spec: Option<Map<String, Value>>,
     #[serde(default)]
     progress: DeliveryProgress,
     #[serde(default)]
@@ -49,13 +51,6 @@ enum Came {
     Postponed,
 }
 
-/// What comes of a case.
-#[derive(Serialize)]
-struct Next {
-    progress: DeliveryProgress,
-    step: DeliveryStep,
-}
-
 fn sink() -> String {
     "http://sink.demo/".to_owned()
 }
@@ -83,14 +78,15 @@ impl Tried {
     }
 }
 
-fn spec(mut fields: serde_json::Map<String, serde_json::Value>) -> CleanerSpec {
+fn spec(mut fields: Map<String, Value>) -> CleanerSpec {
     let sink = sink();
     fields.entry("ttl").or_insert("1h".into());
     fields.entry("cloudEventSink").or_insert(sink.into());
     serde_json::from_value(fields.into()).unwrap()
 }
 
-fn next(case: Case) -> Next {
+/// What comes of a case: the step, and what differs in the progress.
+fn next(case: Case) -> Value {
     let spec = case.spec.map(spec);
     let attempt = case.attempt.map(Tried::attempt);
     let progress = progress(&case.progress, attempt.as_ref());
@@ -102,15 +98,20 @@ fn next(case: Case) -> Next {
         is_full: case.full,
     };
     let step = step(state, second(case.now));
-    Next { progress, step }
+    let value = |progress: &DeliveryProgress| serde_json::to_value(progress).unwrap();
+    let progress = difference(&value(&case.progress), &value(&progress));
+    json!({ "progress": progress, "step": step })
 }
 
 #[test]
 fn the_next_step_is_what_the_file_name_says() {
+    let cases = Mutex::new(Map::new());
     insta::glob!("cases/*.yaml", |path| {
         let case = serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-        insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
-            insta::assert_yaml_snapshot!("step", next(case));
-        });
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        cases.lock().unwrap().insert(name.to_owned(), next(case));
+    });
+    insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
+        insta::assert_yaml_snapshot!("steps", cases.into_inner().unwrap());
     });
 }

@@ -2,11 +2,14 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use podloom_api::CleanerStatus;
 use podloom_cel::Variables;
 use podloom_engine::events::Notice;
 use podloom_engine::kind::{Kind, Remains};
 use podloom_engine::plan::Then;
+use podloom_scripted::difference;
 use serde::Serialize;
+use serde_json::{Map, Value, json};
 
 use super::setting::Cluster;
 use crate::delivery::{Attempt, AttemptState};
@@ -29,9 +32,57 @@ pub(super) struct Pass {
 
 #[derive(Debug, PartialEq, Serialize)]
 pub(super) struct Step {
+    #[serde(skip)]
     pub(super) action: Action,
+    /// The action, with what it changes in the status instead of the whole status.
+    #[serde(rename = "action")]
+    shown: Value,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) notices: Vec<Notice>,
+}
+
+/// An action as a snapshot shows it.
+fn shown(world: &World, action: &Action) -> Value {
+    let (name, after) = match action {
+        Action::WriteStatus(after) => ("WriteStatus", after),
+        Action::Commit(after) => ("Commit", after),
+        action => return serde_json::to_value(action).unwrap(),
+    };
+    let before = world.status().cloned().unwrap_or_default();
+    json!({ name: difference(&in_lines(&before), &in_lines(after)) })
+}
+
+/// A status with a line for each condition and each object to delete, under its name, so that a difference shows those that changed.
+fn in_lines(status: &CleanerStatus) -> Value {
+    let conditions = status.conditions.iter().flatten().map(|it| {
+        let generation = it.observed_generation.unwrap_or_default();
+        let (status, reason, since) = (&it.status, &it.reason, it.last_transition_time.0);
+        let line = format!(
+            "{status} {reason} since {since} ({generation}): {}",
+            it.message
+        );
+        (it.type_.clone(), Value::from(line))
+    });
+    let deletion = status.deletion.iter();
+    let objects = deletion.flat_map(|it| it.objects.iter().enumerate());
+    let objects = objects.map(|(place, it)| {
+        let (kind, group, version) = (&it.kind, &it.group, &it.version);
+        let identity = format!("{}/{} {} of {}", it.namespace, it.name, it.uid, it.target);
+        let kind = format!("{kind} ({}.{group}/{version})", it.resource);
+        let outcome = it.outcome.map_or("open".to_owned(), |it| format!("{it:?}"));
+        let message = it.message.iter().map(|it| format!(": {it}"));
+        let line = format!("{outcome} {kind} {identity}{}", message.collect::<String>());
+        (format!("{place:02}"), Value::from(line))
+    });
+    let (conditions, objects): (Map<_, _>, Map<_, _>) = (conditions.collect(), objects.collect());
+    let mut value = serde_json::to_value(status).unwrap();
+    if status.conditions.is_some() {
+        value["conditions"] = conditions.into();
+    }
+    if status.deletion.is_some() {
+        value["deletion"]["objects"] = objects.into();
+    }
+    value
 }
 
 /// Makes a pass, and returns what it did and the world after it.
@@ -51,9 +102,11 @@ pub(super) fn pass(mut world: World, now: Timestamp, cluster: &Cluster) -> (Pass
             return (Pass { steps, then }, world);
         };
         check(&world, &action);
+        let shown = shown(&world, &action);
         let outcome = outcome(&mut world, &action, cluster);
         steps.push(Step {
             action,
+            shown,
             notices: plan.notices,
         });
         if kind.learn(&mut world, outcome) != Remains::Object {
