@@ -3,24 +3,25 @@
 //! Whether the provider's Infrastructure Manager answers is read in the provider's status. The cloud itself is asked for its quotas, and
 //! the more Clouds a provider has, the less often. That is information: nothing of it keeps Clusters from being created.
 
-mod probe;
-mod status;
-
 use std::collections::HashSet;
 
 use jiff::Timestamp;
 use kube::core::ObjectMeta;
 use podloom_api::names::infrastructure::{condition, reason};
-use podloom_api::{CloudKind, CloudObject, CloudRef, CloudSpec, CloudStatus};
-
-use super::in_use::{Known, Live, Users};
-use super::level::{Global, InNamespaces, Level, guarded};
-use super::probe::{Basis, Found, next_quotas, uids};
-use super::probed::{Parts, Probed, World};
-use super::resolve::{Backend, CachedProvider, Key, Unresolved, of_cloud, provider_key};
+use podloom_api::{CloudKind, CloudObject, CloudRef, CloudSpec, CloudState, CloudStatus};
+use podloom_engine::conditions::conditions;
 use podloom_engine::error::Error;
 use podloom_engine::events::Notice;
 use podloom_engine::kind::{ResourceScope, Traits};
+
+use super::im::{Call, CloudLogin, Failure, FailureKind};
+use super::in_use::{Known, Live, Users};
+use super::probed::{
+    Basis, Found, Global, InNamespaces, Level, Parts, Probed, World, changed_to_false, guarded,
+    next_quotas, uids,
+};
+use super::resolve::{Backend, CachedProvider, Key, Unresolved, of_cloud, provider_key};
+use super::secrets::TargetError;
 
 /// Clouds of both levels.
 pub(crate) struct Clouds;
@@ -89,11 +90,11 @@ impl Probed for Clouds {
     }
 
     fn status(world: &World<Self>, now: Timestamp) -> (CloudStatus, Vec<Notice>) {
-        status::status(world, now)
+        status(world, now)
     }
 
     async fn probe(parts: &Parts<Self>, world: &World<Self>) -> Result<CloudFound, Error> {
-        probe::probe(parts, world).await
+        probe(parts, world).await
     }
 
     fn next(world: &World<Self>, found: &CloudFound, now: Timestamp) -> Timestamp {
@@ -140,6 +141,122 @@ fn says(provider: Option<&CachedProvider>) -> Found {
             PROVIDER_NOT_READY,
             "it is not known yet whether the provider is ready".to_owned(),
         ),
+    }
+}
+
+// What the status of a Cloud says. Pure.
+
+/// Returns the status of a Cloud, and the Events to publish when it is written.
+fn status(world: &World<Clouds>, now: Timestamp) -> (CloudStatus, Vec<Notice>) {
+    let metadata = &world.object.metadata;
+    let seen = world.object.status.as_ref();
+    let before = seen.and_then(|status| status.conditions.as_ref());
+    let resolved = resolved(world);
+    let quotas = match (&resolved, &world.probe) {
+        (Found::Yes, Some(probe)) => probe.found.quotas.clone(),
+        _ => Found::Unclear(
+            reason::UNKNOWN,
+            "the cloud was not asked for its quotas yet".to_owned(),
+        ),
+    };
+    let ready = match &resolved {
+        Found::Yes => world.around.provider.ready.clone(),
+        missing => missing.clone(),
+    };
+    let state = match (&ready, &quotas) {
+        (Found::Yes, Found::Yes | Found::Unclear(..)) => CloudState::Online,
+        _ => CloudState::Offline,
+    };
+    let new = vec![
+        resolved.condition(
+            condition::RESOLVED,
+            (reason::RESOLVED, "the provider and all Secrets exist"),
+        ),
+        quotas.condition(
+            condition::REACHABLE,
+            (reason::REACHABLE, "the cloud says its quotas"),
+        ),
+        ready.condition(condition::READY, (reason::READY, "Clusters can be created")),
+    ];
+    let notices = changed_to_false(before, condition::READY, &ready);
+    let status = CloudStatus {
+        observed_generation: metadata.generation,
+        state: Some(state),
+        clusters: Some(world.users.clusters),
+        conditions: Some(conditions(before, new, metadata.generation, now)),
+    };
+    (status, notices.into_iter().collect())
+}
+
+/// Whether the provider and all Secrets exist.
+fn resolved(world: &World<Clouds>) -> Found {
+    if let Err(unresolved) = &world.around.backend {
+        return Found::missing(unresolved);
+    }
+    let probe = world.probe.as_ref();
+    match probe.and_then(|probe| probe.found.missing.as_ref()) {
+        Some(missing) => Found::missing(missing),
+        None => Found::Yes,
+    }
+}
+
+// What is asked for a Cloud.
+
+/// Reads the Secrets, and asks the cloud for its quotas if its provider is ready.
+async fn probe(parts: &Parts<Clouds>, world: &World<Clouds>) -> Result<CloudFound, Error> {
+    let not_asked = |message: &str| Found::Unclear(reason::UNKNOWN, message.to_owned());
+    let Ok(backend) = &world.around.backend else {
+        return Ok(CloudFound {
+            missing: None,
+            quotas: not_asked("the Cloud leads nowhere"),
+        });
+    };
+    let target = match parts.secrets.target(backend).await {
+        Ok(target) => target,
+        Err(TargetError::Request(error)) => return Err(error),
+        Err(TargetError::Missing(missing)) => {
+            return Ok(CloudFound {
+                missing: Some(missing),
+                quotas: not_asked("a request needs the credentials"),
+            });
+        }
+    };
+    let quotas = match &world.around.provider.ready {
+        Found::Yes => {
+            let call = Call::Quotas {
+                cloud: target
+                    .cloud
+                    .as_ref()
+                    .map(CloudLogin::id)
+                    .unwrap_or_default(),
+            };
+            match parts.im.call(&target, &call).await {
+                Ok(_) => Found::Yes,
+                Err(failure) => quotas(&failure),
+            }
+        }
+        Found::No(_, message) | Found::Unclear(_, message) => {
+            Found::Unclear(reason::PROVIDER_NOT_READY, message.clone())
+        }
+    };
+    Ok(CloudFound {
+        missing: None,
+        quotas,
+    })
+}
+
+/// What a failure says about the cloud. One of the Infrastructure Manager itself says nothing, and not every kind of cloud has quotas.
+fn quotas(failure: &Failure) -> Found {
+    let message = failure.message.clone();
+    match failure.kind {
+        FailureKind::Refused if failure.message.to_lowercase().contains("implemented") => {
+            Found::Unclear(
+                reason::UNKNOWN,
+                "this kind of cloud has no quotas".to_owned(),
+            )
+        }
+        FailureKind::Refused | FailureKind::Conflict => Found::No(reason::UNREACHABLE, message),
+        _ => Found::Unclear(reason::UNKNOWN, message),
     }
 }
 

@@ -4,34 +4,22 @@
 //! answer, a crash or another process is never a reason to do it twice, nor to forget that it was done.
 //!
 //! - [`world`] is all that a plan depends on; of it, [`durable`] is what only the status knows, and [`memory`] what can be read again.
-//! - [`step`] decides what to do next: `create`, `existing`, `repair`, `kubeconfig`, `release`. [`plan`] adds the status.
-//! - [`act`] does it, and [`absorb`] says what an answer of IM means.
-//! - [`view`], [`state`], [`conditions`] and [`notices`] are what people get to see.
+//! - [`step`] decides what to do next, and [`plan`] adds the status and the Events.
+//! - [`act`] does it, and [`absorb`] says what the outcome means, an answer of IM among them.
+//! - [`view`] and [`conditions`] are what people get to see.
 
 mod absorb;
 mod act;
 mod action;
-mod backoff;
-mod begin;
-mod change;
 mod claims;
 mod conditions;
 mod durable;
-mod edit;
-mod inputs;
 mod kind;
-mod learn;
 mod memory;
-mod notices;
-mod observe;
 mod plan;
-mod shortage;
 mod silent;
-mod state;
-mod status;
 mod step;
 mod view;
-mod wanted;
 mod world;
 
 pub(crate) use claims::Claims;

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
-use futures::FutureExt;
-use futures::future::{self, BoxFuture};
+use futures::future::BoxFuture;
+use futures::{FutureExt, future};
 use kube::core::ApiResource;
 use kube::runtime::reflector::Store;
 use kube::runtime::reflector::store::Writer;
@@ -19,7 +19,8 @@ use serde_json::{Value, json};
 use super::im::{Answer, Call, Failure, FailureKind, InfrastructureManager, Sent, Target};
 use super::in_use::{Known, Live, Resources};
 use super::resolve::{Caches, TwinResources, Twins};
-use super::secret_metas::{SecretMeta, SecretMetas, SecretMetasOf};
+use super::secrets::{SecretMeta, SecretMetas, SecretMetasOf};
+use super::waking::{Scope, Waking};
 
 /// The finalizer on what Clusters need.
 pub(crate) const IN_USE: &str = "infrastructure.podloom.dev/in-use";
@@ -57,6 +58,11 @@ where
         writer.apply_watcher_event(&Event::Apply(object));
     }
     writer.as_reader()
+}
+
+/// What wakes objects where all namespaces are watched.
+pub(crate) fn waking() -> Waking {
+    Waking([Scope::of(None)].into())
 }
 
 /// Caches of Clouds and providers. Objects without a namespace are cluster-scoped.

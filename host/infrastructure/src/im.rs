@@ -1,9 +1,9 @@
 //! The client of Infrastructure Managers (IM), of grycap/im and its REST API.
 //!
-//! - `target` is where a request goes and as whom; `header` writes that into the header `Authorization`.
+//! - `target` is where a request goes and as whom, and writes that into the header `Authorization`.
 //! - `call` is what is asked, and `answer` what came back. `failure` sorts everything else.
 //! - `client` sends a call with the client of `outbound`.
-//! - `words` makes the sentences of IM fit to be shown: short, in one line, and without the secrets that it repeats, which `mask` finds.
+//! - `words` makes the sentences of IM fit to be shown: short, in one line, and without the secrets that it repeats.
 //!
 //! IM loses answers, answers late, and does what it was asked although nobody waits for the answer any more. So each failure says
 //! whether IM may have acted ([`Sent`]).
@@ -12,24 +12,18 @@ mod answer;
 mod call;
 mod client;
 mod failure;
-mod header;
-mod id;
-mod line;
-mod mask;
-mod metrics;
-mod reading;
 mod target;
 mod words;
 
 use futures::future::BoxFuture;
 
 pub(crate) use self::answer::Answer;
+pub(crate) use self::answer::{ImState, Reading};
 pub(crate) use self::call::Call;
+pub(crate) use self::client::ImMetrics;
 pub(crate) use self::client::{ImClient, ImRules};
 pub(crate) use self::failure::{Failure, FailureKind, Sent};
-pub(crate) use self::id::InfrastructureId;
-pub(crate) use self::metrics::ImMetrics;
-pub(crate) use self::reading::{ImState, Reading};
+pub(crate) use self::target::InfrastructureId;
 pub(crate) use self::target::{CloudLogin, Hidden, Owner, Target};
 
 /// Whoever answers calls as an Infrastructure Manager does. Tests script one for what the real one cannot be made to do.

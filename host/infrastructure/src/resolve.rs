@@ -3,24 +3,18 @@
 //! References stay in the namespace of their object, and the kind in a reference is the only selector: no object shadows another. What
 //! is missing is a sentence for a condition, and no error.
 
-mod account;
-mod caches;
-mod secrets_of;
-
 use std::fmt;
+use std::sync::Arc;
 
-use kube::core::ObjectMeta;
-use podloom_api::names::infrastructure::{IN_USE_FINALIZER, reason};
+use kube::Resource;
+use kube::core::{ApiResource, ObjectMeta};
+use kube::runtime::reflector::{ObjectRef, Store};
+use podloom_api::names::infrastructure::{IN_USE_FINALIZER, key, reason};
 use podloom_api::{
-    CloudKind, CloudObject, CloudRef, CloudSpec, InfrastructureProviderObject,
-    InfrastructureProviderSpec, ProviderKind, ProviderRef,
+    CloudKind, CloudObject, CloudRef, CloudSpec, ImSpec, InfrastructureProviderObject,
+    InfrastructureProviderSpec, OpenStackAuth, ProviderKind, ProviderRef, SecretRef,
 };
-
-pub(crate) use self::account::{Account, Tenant, same_url};
-pub(crate) use self::caches::{Caches, TwinResources, Twins};
-pub(crate) use self::secrets_of::{secrets_named_by_cloud, secrets_named_by_provider};
-
-use self::caches::{Missing, readable};
+use podloom_engine::optional::OptionalCache;
 use podloom_engine::outbound::{Url, UrlError};
 use podloom_engine::readable::Readable;
 use podloom_engine::shown::shown;
@@ -167,7 +161,7 @@ pub(crate) fn of_cloud(
     let provider = readable(&provider).map_err(absent)?;
     let im = endpoint(provider, caches).map_err(missing)?;
     let secret_namespace = caches.secret_namespace(namespace.as_deref()).to_owned();
-    let mut secrets = secrets_of::cloud(&cloud.spec, &secret_namespace);
+    let mut secrets = secrets_of_login(&cloud.spec, &secret_namespace);
     secrets.extend(im.owner.required().cloned());
     secrets.sort();
     secrets.dedup();
@@ -212,7 +206,7 @@ pub(crate) fn endpoint(
         )
     })?;
     let in_namespace = caches.secret_namespace(namespace.as_deref());
-    let owner = secrets_of::owner(im, in_namespace).ok_or_else(|| {
+    let owner = owner(im, in_namespace).ok_or_else(|| {
         format!(
             "{} {} has neither spec.im.basic nor spec.im.tokenSecretRef",
             kind.as_str(),
@@ -304,6 +298,299 @@ impl ImEndpoint {
             name: self.provider.name.clone(),
         }
     }
+}
+
+// Accounts at Infrastructure Managers.
+
+/// An account at an Infrastructure Manager: the same id in two accounts is not the same infrastructure, since the server of one of them
+/// may answer with whatever id it likes.
+///
+/// Accounts are compared by what names them, since nobody but a request may read a password: two that are different here may be the
+/// same there. Nobody can write a provider that has the account of another namespace, because an owner is named by Secrets of the
+/// provider's own namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Account {
+    /// The URL, without slashes at its end.
+    pub(crate) url: Arc<str>,
+    /// The owner, without the previous password.
+    pub(crate) owner: OwnerUse,
+}
+
+/// Who wrote a provider: a namespace, or an administrator of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Tenant {
+    /// All providers of a namespace.
+    Namespace(String),
+    /// One GlobalInfrastructureProvider.
+    Global(String),
+}
+
+/// Returns a URL as it counts in an account.
+pub(crate) fn same_url(url: &str) -> &str {
+    url.trim_end_matches('/')
+}
+
+impl ImEndpoint {
+    /// Returns the account that it leads to.
+    pub(crate) fn account(&self) -> Account {
+        Account {
+            url: same_url(&self.written_url).into(),
+            owner: self.owner.identity(),
+        }
+    }
+
+    /// Returns whose provider it is of.
+    pub(crate) fn tenant(&self) -> Tenant {
+        match &self.namespace {
+            Some(namespace) => Tenant::Namespace(namespace.clone()),
+            None => Tenant::Global(self.provider.name.clone()),
+        }
+    }
+}
+
+impl OwnerUse {
+    /// Returns the owner without the previous password, which says nothing about who it is.
+    fn identity(&self) -> Self {
+        match self {
+            Self::Basic {
+                username, password, ..
+            } => Self::Basic {
+                username: username.clone(),
+                password: password.clone(),
+                previous: None,
+            },
+            Self::Token(token) => Self::Token(token.clone()),
+        }
+    }
+}
+
+impl fmt::Display for Tenant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Namespace(name) => write!(f, "namespace {}", shown(name)),
+            Self::Global(name) => {
+                let kind = ProviderKind::GlobalInfrastructureProvider.as_str();
+                write!(f, "{kind} {}", shown(name))
+            }
+        }
+    }
+}
+
+// Which values of Secrets an object needs.
+
+impl SecretUse {
+    /// Returns the value that a reference names, in the namespace of its object's Secrets. `key` is the one of a reference without one.
+    pub(crate) fn of(namespace: &str, reference: &SecretRef, key: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            name: reference.name.clone(),
+            key: reference.key_or(key).to_owned(),
+        }
+    }
+
+    /// Returns the Secret of the value.
+    pub(crate) fn secret(&self) -> SecretKey {
+        SecretKey {
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+        }
+    }
+}
+
+impl SecretKey {
+    /// Returns which Secret this is.
+    pub(crate) fn of(secret: &ObjectMeta) -> Self {
+        Self {
+            namespace: secret.namespace.clone().unwrap_or_default(),
+            name: secret.name.clone().unwrap_or_default(),
+        }
+    }
+}
+
+impl OwnerUse {
+    /// Returns the values that every request needs.
+    pub(crate) fn required(&self) -> impl Iterator<Item = &SecretUse> {
+        let (Self::Basic { password, .. } | Self::Token(password)) = self;
+        std::iter::once(password)
+    }
+
+    /// Returns all values, the previous password among them.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &SecretUse> {
+        let previous = match self {
+            Self::Basic { previous, .. } => previous.as_ref(),
+            Self::Token(_) => None,
+        };
+        self.required().chain(previous)
+    }
+}
+
+/// The owner that a provider names; none if it names none.
+fn owner(im: &ImSpec, namespace: &str) -> Option<OwnerUse> {
+    if let Some(basic) = &im.basic {
+        let previous = basic.previous_password_secret_ref.as_ref();
+        return Some(OwnerUse::Basic {
+            username: basic.username.clone(),
+            password: SecretUse::of(namespace, &basic.password_secret_ref, key::PASSWORD),
+            previous: previous.map(|it| SecretUse::of(namespace, it, key::PASSWORD)),
+        });
+    }
+    let token = im.token_secret_ref.as_ref()?;
+    Some(OwnerUse::Token(SecretUse::of(namespace, token, key::TOKEN)))
+}
+
+/// The values that the login at a Cloud needs.
+fn secrets_of_login(spec: &CloudSpec, namespace: &str) -> Vec<SecretUse> {
+    let mut references: Vec<(&SecretRef, &str)> = Vec::new();
+    if let Some(openstack) = &spec.openstack {
+        let OpenStackAuth {
+            password,
+            application_credential,
+        } = &openstack.auth;
+        references.extend(
+            password
+                .iter()
+                .map(|it| (&it.password_secret_ref, key::PASSWORD)),
+        );
+        references.extend(
+            application_credential
+                .iter()
+                .map(|it| (&it.secret_ref, key::SECRET)),
+        );
+    }
+    if let Some(generic) = &spec.generic {
+        let parameters = generic.secret_parameters.iter().flatten();
+        references.extend(parameters.map(|(_, it)| (it, key::VALUE)));
+    }
+    let uses = references.into_iter();
+    uses.map(|(reference, key)| SecretUse::of(namespace, reference, key))
+        .collect()
+}
+
+/// Returns the Secrets that a Cloud names. `global` is the namespace of those of cluster-scoped objects.
+pub(crate) fn secrets_named_by_cloud(object: &CloudObject, global: &str) -> Vec<SecretKey> {
+    let namespace = object.metadata.namespace.as_deref().unwrap_or(global);
+    let uses = secrets_of_login(&object.spec, namespace);
+    uses.iter().map(SecretUse::secret).collect()
+}
+
+/// Returns the Secrets that a provider names. `global` is the namespace of those of cluster-scoped objects.
+pub(crate) fn secrets_named_by_provider(
+    provider: &InfrastructureProviderObject,
+    global: &str,
+) -> Vec<SecretKey> {
+    let namespace = provider.metadata.namespace.as_deref().unwrap_or(global);
+    let owner = owner(&provider.spec.im, namespace);
+    let uses = owner.iter().flat_map(OwnerUse::all);
+    uses.map(SecretUse::secret).collect()
+}
+
+// The caches of what Clusters and Clouds can name.
+
+/// The caches of a kind whose objects are in namespaces, and of its cluster-scoped twin. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Twins<K>
+where
+    K: Resource<DynamicType = ApiResource> + Clone + 'static,
+{
+    /// The objects of the watch scope.
+    pub(crate) namespaced: Store<Readable<K>>,
+    /// All cluster-scoped ones, if they may be read.
+    pub(crate) global: OptionalCache<Readable<K>>,
+    /// The resource of either.
+    pub(crate) resources: TwinResources,
+}
+
+/// The resources of a kind whose objects are in namespaces, and of its cluster-scoped twin.
+#[derive(Clone)]
+pub(crate) struct TwinResources {
+    /// Objects in namespaces.
+    pub(crate) namespaced: Arc<ApiResource>,
+    /// Cluster-scoped objects.
+    pub(crate) global: Arc<ApiResource>,
+}
+
+/// What the objects of one watch scope can name. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Caches {
+    /// Clouds and GlobalClouds.
+    pub(crate) clouds: Twins<CloudObject>,
+    /// InfrastructureProviders and GlobalInfrastructureProviders.
+    pub(crate) providers: Twins<InfrastructureProviderObject>,
+    /// The namespace of the Secrets of cluster-scoped objects.
+    pub(crate) global_secret_namespace: Arc<str>,
+}
+
+/// Why there is no object.
+#[derive(Clone, Copy)]
+enum Missing {
+    Absent,
+    /// Our types cannot hold it.
+    Unreadable,
+    /// The operator may not read the kind, or it is not installed.
+    Unknown,
+}
+
+impl Missing {
+    fn sentence(self, kind: &str, key: &Key) -> String {
+        let name = shown(&key.name);
+        match (self, &key.namespace) {
+            (Self::Absent, Some(namespace)) => format!(
+                "{kind} {name} does not exist in namespace {}; create it, or correct the reference",
+                shown(namespace)
+            ),
+            (Self::Absent, None) => {
+                format!("{kind} {name} does not exist; create it, or correct the reference")
+            }
+            (Self::Unreadable, _) => format!(
+                "{kind} {name} does not fit its schema; compare it with `kubectl explain {}.spec`",
+                kind.to_lowercase()
+            ),
+            (Self::Unknown, _) => format!(
+                "{kind} {name} cannot be used: the operator may not read objects of this kind, or its CRD is not installed"
+            ),
+        }
+    }
+}
+
+impl TwinResources {
+    /// Returns the resource of an object.
+    pub(crate) fn of(&self, key: &Key) -> &Arc<ApiResource> {
+        match key.namespace {
+            Some(_) => &self.namespaced,
+            None => &self.global,
+        }
+    }
+}
+
+impl Caches {
+    /// Returns the namespace of the Secrets of an object in a namespace, or of a cluster-scoped one.
+    pub(crate) fn secret_namespace<'a>(&'a self, namespace: Option<&'a str>) -> &'a str {
+        namespace.unwrap_or(&self.global_secret_namespace)
+    }
+}
+
+impl<K> Twins<K>
+where
+    K: Resource<DynamicType = ApiResource> + Clone + 'static,
+{
+    /// Returns an object; none if there is none, or if the kind may not be read.
+    pub(crate) fn find(&self, key: &Key) -> Option<Arc<Readable<K>>> {
+        self.get(key).ok()
+    }
+
+    fn get(&self, key: &Key) -> Result<Arc<Readable<K>>, Missing> {
+        let reference = ObjectRef::new_with(&key.name, Arc::clone(self.resources.of(key)));
+        let (store, reference) = match &key.namespace {
+            Some(namespace) => (&self.namespaced, reference.within(namespace)),
+            None => (self.global.known().ok_or(Missing::Unknown)?, reference),
+        };
+        store.get(&reference).ok_or(Missing::Absent)
+    }
+}
+
+/// Returns an object that our types can hold.
+fn readable<K>(found: &Readable<K>) -> Result<&K, Missing> {
+    found.0.as_ref().map_err(|_| Missing::Unreadable)
 }
 
 #[cfg(test)]

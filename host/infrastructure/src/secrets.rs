@@ -1,31 +1,30 @@
-//! The values of Secrets: read from the API server at the moment of a request, and kept for some seconds at most, see [`lately`].
+//! The values of Secrets: read from the API server at the moment of a request, and kept for some seconds at most, see [`Lately`].
 //!
 //! So a new password or token counts from the next request on. What is missing is a sentence that names the Secret and the key, and
 //! never the value.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures::future::try_join_all;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
-use kube::core::ApiResource;
-use podloom_api::names::infrastructure::{FIELD_MANAGER, reason};
+use kube::core::{ApiResource, ObjectMeta, PartialObjectMeta};
+use kube::runtime::reflector::ObjectRef;
+use podloom_api::names::infrastructure::{FIELD_MANAGER, annotation, key, reason};
+use podloom_api::{CloudSpec, GenericCloud, IdentityVersion, OpenStackAuth, OpenStackCloud};
 use podloom_engine::error::{Attempt, Error};
+use podloom_engine::optional::OptionalCache;
 use podloom_engine::outbound::{Pem, Roots, Tls, TlsError};
 use podloom_engine::shown::shown;
 use podloom_engine::write::Target as Read;
 use podloom_turns::lock;
+use tokio::time::{Instant, sleep};
 
 use super::im::{CloudLogin, Hidden, Owner, Target};
 use super::resolve::{Backend, ImEndpoint, OwnerUse, SecretKey, SecretUse, Unresolved};
-use super::secret_metas::SecretMetas;
-
-mod lately;
-mod login;
-
-use self::lately::Lately;
 
 /// The largest value, in bytes: a token with many claims has a few KiB, a certificate too.
 const VALUE_MAX: usize = 64 * 1024;
@@ -100,7 +99,7 @@ impl Secrets {
     pub(crate) async fn target(&self, backend: &Backend) -> Result<Target, TargetError> {
         let values = self.values(&backend.secrets).await?;
         let owner = values.owner(&backend.im.owner);
-        let login = login::login(backend, &values);
+        let login = login(backend, &values);
         self.of(&backend.im, owner?, Some(login?))
     }
 
@@ -126,7 +125,7 @@ impl Secrets {
             password: previous.clone(),
             previous: None,
         });
-        let login = login::login(backend, &values);
+        let login = login(backend, &values);
         self.of(&backend.im, owner?, Some(login?)).map(Some)
     }
 
@@ -294,6 +293,274 @@ impl Values {
             OwnerUse::Token(token) => Owner::Token(self.get(token)?),
         })
     }
+}
+
+// How an Infrastructure Manager logs in at a cloud.
+
+/// Infrastructure Managers demand a project even where an application credential implies it.
+const NO_PROJECT: &str = "none";
+
+/// The parameters of a login.
+#[derive(Default)]
+struct Parameters {
+    open: BTreeMap<String, String>,
+    secret: BTreeMap<String, Hidden>,
+}
+
+/// Returns the login of a Cloud.
+fn login(backend: &Backend, values: &Values) -> Result<CloudLogin, TargetError> {
+    let CloudSpec {
+        openstack, generic, ..
+    } = &backend.login;
+    let name = backend.cloud.name.clone();
+    let namespace = &backend.secret_namespace;
+    let (kind, host, parameters) = match (openstack, generic) {
+        (Some(openstack), _) => (
+            "OpenStack".to_owned(),
+            Some(openstack.url.clone()),
+            of_openstack(openstack, namespace, values)?,
+        ),
+        (None, Some(generic)) => (
+            generic.type_.clone(),
+            generic.host.clone(),
+            of_generic(generic, namespace, values)?,
+        ),
+        // The API server accepts no such Cloud.
+        (None, None) => {
+            return Err(missing(format!(
+                "{} {} has neither spec.openstack nor spec.generic",
+                backend.cloud.kind.as_str(),
+                shown(&name)
+            )));
+        }
+    };
+    Ok(CloudLogin {
+        name,
+        kind,
+        host,
+        parameters: parameters.open,
+        secrets: parameters.secret,
+    })
+}
+
+fn of_openstack(
+    cloud: &OpenStackCloud,
+    namespace: &str,
+    values: &Values,
+) -> Result<Parameters, TargetError> {
+    let mut login = Parameters::default();
+    let mut put = |key: &str, value: &str| {
+        login.open.insert(key.to_owned(), value.to_owned());
+    };
+    let OpenStackAuth {
+        password,
+        application_credential,
+    } = &cloud.auth;
+    let mut secret = None;
+    if let Some(user) = password {
+        // The names of Apache Libcloud, with which IM logs in; it has no 2.x_password.
+        let version = match user.identity_version {
+            IdentityVersion::V2 => "2.0_password",
+            IdentityVersion::V3 => "3.x_password",
+        };
+        put("auth_version", version);
+        put("username", &user.username);
+        put("tenant", &user.project_name);
+        put("domain", &user.user_domain_name);
+        put("tenant_domain_id", &user.project_domain_id);
+        secret = Some((&user.password_secret_ref, key::PASSWORD));
+    } else if let Some(credential) = application_credential {
+        let project = credential.project_name.as_deref();
+        put("auth_version", "3.x_appcred");
+        put("username", &credential.id);
+        put("tenant", project.unwrap_or(NO_PROJECT));
+        secret = Some((&credential.secret_ref, key::SECRET));
+    }
+    if let Some(region) = &cloud.region {
+        put("service_region", region);
+    }
+    if let Some((reference, key)) = secret {
+        let value = values.get(&SecretUse::of(namespace, reference, key))?;
+        login.secret.insert("password".to_owned(), value);
+    }
+    Ok(login)
+}
+
+fn of_generic(
+    cloud: &GenericCloud,
+    namespace: &str,
+    values: &Values,
+) -> Result<Parameters, TargetError> {
+    let mut login = Parameters {
+        open: cloud.parameters.clone().unwrap_or_default(),
+        secret: BTreeMap::new(),
+    };
+    for (name, reference) in cloud.secret_parameters.iter().flatten() {
+        let value = values.get(&SecretUse::of(namespace, reference, key::VALUE))?;
+        login.secret.insert(name.clone(), value);
+    }
+    Ok(login)
+}
+
+// Secrets that were read lately, so that the Clusters of an account do not all read the same one at the same time.
+//
+// A value is kept for some seconds, and counts only while the watch of metadata shows the very version that it is from. Where Secrets
+// may not be watched, nothing is kept.
+
+/// How long a value counts. A watch that has stopped shows an old version, so this is short.
+const KEPT: Duration = Duration::from_secs(10);
+
+/// How large a Secret may be that is kept, in bytes. Those with passwords are small.
+const LARGEST: usize = 16 * 1024;
+
+/// Secrets that were read lately. Cheap to clone; all clones share them.
+#[derive(Clone)]
+struct Lately {
+    /// Which versions there are.
+    metas: SecretMetas,
+    all: Arc<Mutex<HashMap<SecretKey, Kept>>>,
+}
+
+struct Kept {
+    version: Version,
+    entries: Entries,
+    until: Instant,
+}
+
+/// The UID and the resource version of a Secret.
+#[derive(PartialEq, Eq)]
+struct Version(String, String);
+
+fn size(entries: &Entries) -> usize {
+    entries.values().map(|value| value.0.len()).sum()
+}
+
+impl Version {
+    fn of(secret: &ObjectMeta) -> Option<Self> {
+        let version = secret.resource_version.clone()?;
+        Some(Self(secret.uid.clone()?, version))
+    }
+}
+
+impl Lately {
+    fn new(metas: SecretMetas) -> Self {
+        Self {
+            metas,
+            all: Arc::default(),
+        }
+    }
+
+    /// Returns the values of a Secret, if they were read lately and it did not change since.
+    fn get(&self, secret: &SecretKey) -> Option<Entries> {
+        let seen = self.seen(secret)?;
+        let all = lock(&self.all);
+        let kept = all.get(secret)?;
+        let counts = kept.version == seen && Instant::now() < kept.until;
+        counts.then(|| kept.entries.clone())
+    }
+
+    /// Keeps the values of a Secret, if the watch shows the version that was read.
+    fn put(&self, secret: &SecretKey, read: &ObjectMeta, entries: &Entries) {
+        let Some(version) = Version::of(read).filter(|_| size(entries) <= LARGEST) else {
+            return;
+        };
+        if self.seen(secret).as_ref() == Some(&version) {
+            let kept = Kept {
+                version,
+                entries: entries.clone(),
+                until: Instant::now() + KEPT,
+            };
+            lock(&self.all).insert(secret.clone(), kept);
+        }
+    }
+
+    /// Forgets what does not count any more, again and again.
+    async fn forget(&self) {
+        loop {
+            sleep(KEPT).await;
+            let now = Instant::now();
+            lock(&self.all).retain(|_, kept| now < kept.until);
+        }
+    }
+
+    /// The version that the watch shows.
+    fn seen(&self, secret: &SecretKey) -> Option<Version> {
+        Version::of(&self.metas.get(secret)?.metadata)
+    }
+
+    /// How many are kept.
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        lock(&self.all).len()
+    }
+}
+
+// Which Secrets there are: their metadata, never their values, and only where it may be read.
+
+/// The metadata of a Secret.
+pub(crate) type SecretMeta = PartialObjectMeta<Secret>;
+
+/// The metadata of Secrets of one namespace, or of all.
+#[derive(Clone)]
+pub(crate) struct SecretMetasOf {
+    /// The namespace; none for all.
+    pub(crate) namespace: Option<String>,
+    /// The cache; it knows nothing without the right to list and watch Secrets.
+    pub(crate) cache: OptionalCache<SecretMeta>,
+}
+
+/// The metadata of all Secrets that our objects may name. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct SecretMetas(pub(crate) Arc<[SecretMetasOf]>);
+
+impl SecretMetas {
+    /// Returns whether the Secrets of a namespace may be read.
+    pub(crate) fn are_known(&self, namespace: &str) -> bool {
+        self.of(namespace).any(|it| it.cache.known().is_some())
+    }
+
+    /// Returns the metadata of a Secret; none if there is none, or if it may not be read.
+    pub(crate) fn get(&self, secret: &SecretKey) -> Option<Arc<SecretMeta>> {
+        let reference = ObjectRef::new(&secret.name).within(&secret.namespace);
+        let mut caches = self.of(&secret.namespace);
+        caches.find_map(|it| it.cache.known()?.get(&reference))
+    }
+
+    /// Returns the version of a Secret.
+    pub(crate) fn version(&self, secret: &SecretKey) -> Option<String> {
+        let found = self.get(secret)?;
+        found.metadata.resource_version.clone()
+    }
+
+    /// Returns the Secrets that a test picks by their metadata.
+    pub(crate) fn pick(&self, picks: impl Fn(&ObjectMeta) -> bool) -> Vec<SecretKey> {
+        let stores = self.0.iter().filter_map(|it| it.cache.known());
+        let picked = stores.flat_map(|store| store.state_filter(|it| picks(&it.metadata)));
+        picked.map(|it| SecretKey::of(&it.metadata)).collect()
+    }
+
+    fn of(&self, namespace: &str) -> impl Iterator<Item = &SecretMetasOf> {
+        let all = self.0.iter();
+        all.filter(move |it| it.namespace.as_deref().is_none_or(|name| name == namespace))
+    }
+}
+
+/// Keeps what is read of a Secret.
+pub(crate) fn prune(secret: &mut SecretMeta) {
+    secret.metadata = ObjectMeta {
+        name: secret.metadata.name.take(),
+        namespace: secret.metadata.namespace.take(),
+        uid: secret.metadata.uid.take(),
+        resource_version: secret.metadata.resource_version.take(),
+        deletion_timestamp: secret.metadata.deletion_timestamp.take(),
+        owner_references: secret.metadata.owner_references.take(),
+        finalizers: secret.metadata.finalizers.take(),
+        annotations: secret.metadata.annotations.take().map(|mut annotations| {
+            annotations.retain(|key, _| key == annotation::OPERATION);
+            annotations
+        }),
+        ..ObjectMeta::default()
+    };
 }
 
 #[cfg(test)]

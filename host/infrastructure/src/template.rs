@@ -6,22 +6,17 @@
 
 mod change;
 mod files;
-mod machines;
-mod name;
-mod nodes;
-mod path;
-mod text;
 
-use std::fmt;
+use std::{fmt, io};
 
+use podloom_engine::finding::FieldPath;
+use serde::{Deserialize, Serialize};
+use serde_json::ser::{Formatter, Serializer};
 use serde_json::{Map, Value};
 
+use self::change::{COUNT, instances_of_type, is_compute, line_of};
 pub(crate) use self::change::{Comparison, compare};
-pub(crate) use self::machines::machines;
-pub(crate) use self::name::is_named;
-
-use self::path::Path;
-use podloom_engine::finding::FieldPath;
+use self::files::Path;
 
 /// The largest template in its canonical form, in bytes.
 pub(crate) const TEMPLATE_BYTES_MAX: usize = 256 * 1024;
@@ -58,7 +53,7 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", path::dotted(&self.path), self.message)
+        write!(f, "{}: {}", files::dotted(&self.path), self.message)
     }
 }
 
@@ -127,7 +122,7 @@ fn too_deep(value: &Value, path: &Path<'_>, problems: &mut Vec<Problem>) {
 
 /// Returns what is sent: the template with the name of the infrastructure, in JSON that a parser of YAML reads in the same way.
 pub(crate) fn to_send(template: &Value, infra_name: &str) -> String {
-    text::of(&named(template, infra_name))
+    of(&named(template, infra_name))
 }
 
 /// Returns the template with the name of the infrastructure.
@@ -145,6 +140,132 @@ pub(crate) fn named(template: &Value, infra_name: &str) -> Value {
         }
     }
     sent
+}
+
+// JSON that a parser of YAML 1.1 reads in the same way, as IM's does.
+
+/// Writes what the two formats read differently in the form that both read alike.
+struct YamlToo;
+
+/// Returns the text of a value.
+fn of(value: &Value) -> String {
+    let mut text = Vec::new();
+    let written = value.serialize(&mut Serializer::with_formatter(&mut text, YamlToo));
+    match (written, String::from_utf8(text)) {
+        (Ok(()), Ok(text)) => text,
+        // Neither can be: a Value has texts for keys, and memory takes all that is written.
+        _ => value.to_string(),
+    }
+}
+
+impl Formatter for YamlToo {
+    /// YAML takes a number with an exponent for a text, unless it has a dot and the exponent has a sign.
+    fn write_f64<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
+        let text = format!("{value:?}");
+        let Some((number, exponent)) = text.split_once('e') else {
+            return writer.write_all(text.as_bytes());
+        };
+        let dot = if number.contains('.') { "" } else { ".0" };
+        let sign = if exponent.starts_with('-') { "" } else { "+" };
+        write!(writer, "{number}{dot}e{sign}{exponent}")
+    }
+
+    /// YAML does not accept some characters, and folds what it takes for the end of a line. What JSON would escape as two halves stays,
+    /// since YAML does not put them together again.
+    fn write_string_fragment<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        for char in fragment.chars() {
+            match char {
+                ' '..='~' | '\u{10000}'.. => write!(writer, "{char}")?,
+                _ => write!(writer, "\\u{:04x}", u32::from(char))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+// The name that we give an infrastructure, as an Infrastructure Manager returns it.
+
+/// What matters of a template.
+#[derive(Deserialize)]
+struct Template {
+    #[serde(default)]
+    metadata: Metadata,
+}
+
+#[derive(Default, Deserialize)]
+struct Metadata {
+    infra_name: Option<String>,
+}
+
+/// Whether a template has the name; none if that cannot be said. A text that does not even contain it is somebody else's, whatever it is.
+pub(crate) fn is_named(text: &str, name: &str) -> Option<bool> {
+    if !text.contains(name) {
+        return Some(false);
+    }
+    let template: Template = serde_saphyr::from_str(text).ok()?;
+    Some(template.metadata.infra_name.as_deref() == Some(name))
+}
+
+// How many machines a template asks for.
+
+/// What follows in the names of types whose software adds and removes machines by itself.
+const ELASTIC: &str = "ElasticCluster";
+/// Where a node says how many machines it has.
+const PROPERTIES: &str = "/capabilities/scalable/properties";
+/// What says how many: the first that is there counts.
+const NUMBERS: [&str; 3] = [COUNT, "default_instances", MINIMUM];
+/// How few are enough.
+const MINIMUM: &str = "min_instances";
+
+/// Returns how many machines IM makes of a template at least.
+///
+/// Only what the template itself says is counted. What types from elsewhere add is not, nor numbers that functions compute. It is zero
+/// if software in the template changes the number of machines.
+pub(crate) fn machines(template: &Value) -> usize {
+    let nodes = template.pointer("/topology_template/node_templates");
+    let nodes = nodes.and_then(Value::as_object).into_iter().flatten();
+    let nodes: Vec<&Value> = nodes.map(|(_, node)| node).collect();
+    let is_elastic = |node: &&Value| {
+        let mut names = line_of(template, node).into_iter().map(|(name, _)| name);
+        names.any(|name| name.ends_with(ELASTIC))
+    };
+    if nodes.iter().any(is_elastic) {
+        return 0;
+    }
+    let machines = nodes.into_iter().filter(|node| is_compute(template, node));
+    machines.fold(0, |sum, node| sum.saturating_add(instances(template, node)))
+}
+
+/// How many machines a node has at least.
+fn instances(template: &Value, node: &Value) -> usize {
+    let given = |name: &str| node.pointer(PROPERTIES)?.get(name);
+    let number = |value: &Value| number(template, value);
+    let wanted = NUMBERS.into_iter().find_map(|name| match given(name) {
+        Some(value) => Some(number(value)),
+        None => instances_of_type(template, node, name).map(number),
+    });
+    let wanted = wanted.unwrap_or(1);
+    match given(MINIMUM) {
+        Some(enough) => wanted.min(number(enough)),
+        None => wanted,
+    }
+}
+
+/// A number, or the default of the input that is named; zero if it is something else, since nobody knows what that comes to.
+fn number(template: &Value, value: &Value) -> usize {
+    let input = value.get("get_input").and_then(Value::as_str);
+    let value = match input {
+        Some(name) => template
+            .pointer("/topology_template/inputs")
+            .and_then(|inputs| inputs.get(name)?.get("default")),
+        None => Some(value),
+    };
+    let number = value.and_then(Value::as_u64);
+    number.map_or(0, |number| usize::try_from(number).unwrap_or(usize::MAX))
 }
 
 #[cfg(test)]

@@ -15,8 +15,8 @@ use podloom_api::{
 use podloom_engine::finding::{FieldPath, Finding, Findings, Subject};
 use podloom_engine::outbound::{Pem, Roots, Tls, TlsError, Url};
 
-use super::insecure;
-use super::template::{self, Comparison, PROBLEMS_MAX, Problem, TEMPLATE_BYTES_MAX};
+use super::template::{Comparison, PROBLEMS_MAX, Problem, TEMPLATE_BYTES_MAX};
+use super::{insecure, template};
 
 /// The field of the template.
 const TEMPLATE: &str = "spec.tosca";

@@ -25,6 +25,14 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
+    /// Returns one in which nothing is noted.
+    pub(crate) fn of(namespace: Option<String>) -> Self {
+        Self {
+            namespace,
+            wakes: Wakes::default(),
+        }
+    }
+
     /// Returns the objects that are noted, of this cache. Take it once.
     pub(crate) fn taken<K>(
         &self,
@@ -61,15 +69,6 @@ impl Scope {
 }
 
 impl Waking {
-    /// Returns one for the watch scopes with these namespaces.
-    pub(crate) fn of(namespaces: impl IntoIterator<Item = Option<String>>) -> Self {
-        let scopes = namespaces.into_iter().map(|namespace| Scope {
-            namespace,
-            wakes: Wakes::default(),
-        });
-        Self(scopes.collect())
-    }
-
     /// Wakes an object. One that no scope holds is nobody's.
     pub(crate) fn wake(&self, object: &Key) {
         for scope in &*self.0 {

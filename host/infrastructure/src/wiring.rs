@@ -5,33 +5,64 @@
 
 mod hub;
 mod run;
-mod scoped;
-mod secrets;
-mod twins;
+mod watch;
 
-use std::sync::{Arc, OnceLock};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
-use futures::future::BoxFuture;
-use futures::{FutureExt, future};
+use futures::FutureExt;
+use futures::future::{self, BoxFuture};
 use podloom_api::InfrastructureKind as Kind;
-use podloom_control_loop::Hints;
-
-use self::hub::{Hub, Twins as TwinWaking};
-use self::run::Duty;
-use self::scoped::Writers;
-use super::cluster::{Memory, Silent};
-use super::im::{ImClient, ImRules, InfrastructureManager};
-use super::in_use::{Known, Live, Resources};
-use super::metrics::InfrastructureMetrics;
-use super::resolve::{Caches, TwinResources, Twins};
-use super::secrets::Secrets;
-use super::settings::InfrastructureSetup;
-use super::waking::Waking;
-use podloom_engine::outbound::{Resolve, SystemResolver};
+use podloom_control_loop::{Hints, Recorder};
+use podloom_engine::outbound::{Cidr, Resolve, SystemResolver};
 use podloom_engine::scope::WatchScope;
 
-/// What watches tell. They are made before it is, and are polled after it is set.
-type Knot = Arc<OnceLock<Hub>>;
+use self::hub::Hub;
+use self::run::Duty;
+use self::watch::{Everywhere, Knot, Place};
+use super::cluster::{Memory, Silent};
+use super::im::{ImClient, ImRules};
+use super::in_use::{Known, Live, Resources};
+use super::metrics::InfrastructureMetrics;
+use super::resolve::TwinResources;
+use super::secrets::Secrets;
+use super::waking::{self, Waking};
+
+/// What the operator's flags say about infrastructures.
+#[derive(Clone)]
+pub struct InfrastructureSetup {
+    /// How many Clusters are reconciled at once, in each watch scope; 16 by default.
+    pub workers: u16,
+    /// How long to wait after a request whose outcome is unknown before it is looked up; 60 seconds by default.
+    pub settle: Duration,
+    /// The pause between two comparisons with what Infrastructure Managers have, plus or minus a tenth; 300 seconds by default.
+    pub drift_interval: Duration,
+    /// Whether the API servers of clusters are asked whether they answer.
+    pub probe_clusters: bool,
+    /// The namespace of the Secrets of GlobalClouds and GlobalInfrastructureProviders.
+    pub global_secret_namespace: String,
+    /// Addresses that requests may go to although the policy blocks them.
+    pub allow: Vec<Cidr>,
+    /// Addresses that no request may go to.
+    pub deny: Vec<Cidr>,
+    /// Receives the measurements of the loops `infrastructure-drift`, `infrastructure-orphans` and `infrastructure-secrets`.
+    pub recorder: Arc<dyn Recorder>,
+}
+
+impl fmt::Debug for InfrastructureSetup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InfrastructureSetup")
+            .field("workers", &self.workers)
+            .field("settle", &self.settle)
+            .field("drift_interval", &self.drift_interval)
+            .field("probe_clusters", &self.probe_clusters)
+            .field("global_secret_namespace", &self.global_secret_namespace)
+            .field("allow", &self.allow)
+            .field("deny", &self.deny)
+            .finish_non_exhaustive()
+    }
+}
 
 /// Returns the work of all controllers until they are stopped.
 ///
@@ -41,96 +72,66 @@ pub fn begin(
     setup: InfrastructureSetup,
     metrics: &InfrastructureMetrics,
 ) -> BoxFuture<'static, ()> {
+    let Some(first) = scopes.first() else {
+        return future::ready(()).boxed();
+    };
+    let (cluster, resources, knot) = (first.of_cluster(), resources(), Knot::default());
+    let global: Arc<str> = setup.global_secret_namespace.as_str().into();
+    let (everywhere, fill) = Everywhere::new(&cluster, &resources, &knot);
+    let (metas, fill_metas) = watch::secrets(scopes, &global, &knot);
+    let place = |scope| Place::new(scope, &resources, &everywhere, &global, &knot);
+    let places: Vec<Place> = scopes.iter().map(place).collect();
+    // It is set here and nowhere else.
+    let hub = knot.get_or_init(|| hub(&places, &everywhere)).clone();
     let rules = ImRules {
         allow: setup.allow.clone(),
         deny: setup.deny.clone(),
     };
     let resolver: Arc<dyn Resolve> = Arc::new(SystemResolver::with_proxies());
-    let im = ImClient::new(&rules, &resolver, metrics.im.clone());
-    begin_with(scopes, setup, metrics, Arc::new(im))
-}
-
-/// Does what [`begin`] does, with another client of Infrastructure Managers.
-pub(crate) fn begin_with(
-    scopes: &[WatchScope],
-    setup: InfrastructureSetup,
-    metrics: &InfrastructureMetrics,
-    im: Arc<dyn InfrastructureManager>,
-) -> BoxFuture<'static, ()> {
-    let Some(first) = scopes.first() else {
-        return future::ready(()).boxed();
-    };
-    let cluster = first.of_cluster();
-    let resources = resources();
-    let knot = Knot::default();
-    let (clouds, fill_clouds) = twins::watch(
-        &cluster,
-        &resources.clouds.global,
-        "GlobalCloud",
-        &knot,
-        Hub::cloud,
-    );
-    let (providers, fill_providers) = twins::watch(
-        &cluster,
-        &resources.providers.global,
-        "GlobalInfrastructureProvider",
-        &knot,
-        Hub::provider,
-    );
-    let global: Arc<str> = setup.global_secret_namespace.as_str().into();
-    let (metas, fill_metas) = secrets::watch(scopes, &global, &knot);
-    let writers: Vec<Writers> = scopes.iter().map(|_| Writers::new(&resources)).collect();
-    let caches = writers.iter().map(|writers| Caches {
-        clouds: Twins {
-            namespaced: writers.clouds.as_reader(),
-            global: clouds.clone(),
-            resources: resources.clouds.clone(),
-        },
-        providers: Twins {
-            namespaced: writers.providers.as_reader(),
-            global: providers.clone(),
-            resources: resources.providers.clone(),
-        },
-        global_secret_namespace: Arc::clone(&global),
-    });
-    let namespaces: Arc<[_]> = scopes.iter().map(|it| it.namespace.clone()).collect();
-    let hub = hub(&namespaces, &writers, caches.collect());
-    // It is set here and nowhere else.
-    let hub = knot.get_or_init(|| hub).clone();
     let duty = Duty {
         live: Live {
             client: first.ctx.client.clone(),
             known: hub.known.clone(),
-            watched: namespaces,
+            watched: scopes.iter().map(|it| it.namespace.clone()).collect(),
             resources: resources.clone(),
             global_secret_namespace: global,
         },
         secrets: Secrets::remembering(first.ctx.client.clone(), &metas),
+        im: Arc::new(ImClient::new(&rules, &resolver, metrics.im.clone())),
         metrics: metrics.clone(),
         resources,
         metas,
         hub,
-        im,
+        rules,
+        resolver,
         silent: Silent::default(),
         setup,
     };
-    let controllers = duty.run(scopes, writers);
-    let fill = [fill_clouds, fill_providers].into_iter().chain(fill_metas);
+    let controllers = duty.run(places, everywhere, &cluster);
     // What fills caches has no end.
-    let beside = future::join_all(fill).map(drop).boxed();
-    future::select(controllers, beside).map(drop).boxed()
+    let beside = future::join_all(fill.into_iter().chain(fill_metas));
+    future::select(controllers, beside.map(drop).boxed())
+        .map(drop)
+        .boxed()
 }
 
-fn hub(namespaces: &[Option<String>], writers: &[Writers], caches: Arc<[Caches]>) -> Hub {
+fn hub(places: &[Place], everywhere: &Everywhere) -> Hub {
+    let of = |scope: &dyn Fn(&Place) -> waking::Scope| Waking(places.iter().map(scope).collect());
     Hub {
-        clusters: Waking::of(namespaces.iter().cloned()),
-        clouds: TwinWaking::of(namespaces),
-        providers: TwinWaking::of(namespaces),
+        clusters: of(&|it| it.clusters.waking.clone()),
+        clouds: hub::Twins {
+            namespaced: of(&|it| it.clouds.waking.clone()),
+            global: Waking([everywhere.clouds.waking.clone()].into()),
+        },
+        providers: hub::Twins {
+            namespaced: of(&|it| it.providers.waking.clone()),
+            global: Waking([everywhere.providers.waking.clone()].into()),
+        },
         secrets: Hints::default(),
         memory: Memory::default(),
         known: Known {
-            caches,
-            clusters: writers.iter().map(|it| it.clusters.as_reader()).collect(),
+            caches: places.iter().map(|it| it.caches.clone()).collect(),
+            clusters: places.iter().map(|it| it.clusters.wiring.store()).collect(),
         },
     }
 }

@@ -11,9 +11,7 @@ use crate::fixtures::{
     Asked, IN_USE, caches, cloud, cluster, known, live, manager, metas, provider, resources, secret,
 };
 use crate::im::{Answer, Call, FailureKind, Target};
-use crate::level::InNamespaces;
-use crate::probe::Probes;
-use crate::probed::{Parts, ProbedKind};
+use crate::probed::{InNamespaces, Parts, ProbedKind, Probes};
 use crate::said::Sayings;
 use crate::secrets::Secrets;
 

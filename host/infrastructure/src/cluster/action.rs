@@ -7,7 +7,7 @@ use podloom_api::{ClusterObject, ClusterStatus};
 use podloom_engine::write::MetadataPatch;
 use serde::Serialize;
 
-use super::change::Change;
+use super::durable::Change;
 use super::world::{OurSecret, Prepared, SeenSecret};
 use crate::im::{Answer, Failure, InfrastructureId};
 use crate::in_use::Guard;

@@ -12,21 +12,19 @@ use podloom_engine::events::Notice;
 use podloom_engine::kind::{Context, Done, Kind, Remains, Source, Traits, Unreadable};
 use podloom_engine::plan::Plan;
 
+use super::absorb::learn;
 use super::action::{Action, Outcome};
 use super::claims::Claims;
-use super::learn::learn;
 use super::memory::Memory;
-use super::notices;
-use super::plan::plan;
+use super::plan;
 use super::silent::Silent;
-use super::world::{Settings, World};
+use super::world::{Learned, SeenSecret, Settings, Wanted, World};
 use crate::InfrastructureMetrics;
 use crate::im::InfrastructureManager;
 use crate::in_use::Resources;
 use crate::kubeconfig::Prober;
-use crate::resolve::Caches;
-use crate::secret_metas::SecretMetas;
-use crate::secrets::Secrets;
+use crate::resolve::{Caches, SecretKey, resolve};
+use crate::secrets::{SecretMetas, Secrets};
 
 /// The name of the controller in logs and metrics.
 pub(crate) const CONTROLLER: &str = "cluster";
@@ -75,7 +73,7 @@ impl Kind for ClusterKind {
     }
 
     fn plan(&self, world: &World, now: Timestamp) -> Plan<Action> {
-        plan(world, &self.settings, now)
+        plan::plan(world, &self.settings, now)
     }
 
     async fn act(&self, ctx: &Context, world: &World, action: &Action) -> Result<Outcome, Error> {
@@ -85,7 +83,7 @@ impl Kind for ClusterKind {
     fn report(&self, done: &Done<'_, Self>, notices: Vec<Notice>) -> Vec<Notice> {
         log(done);
         self.measure(done);
-        notices::of_outcome(done.world, done.action, done.outcome, notices)
+        plan::of_outcome(done.world, done.action, done.outcome, notices)
     }
 
     fn learn(&self, world: &mut World, outcome: Outcome) -> Remains {
@@ -146,6 +144,60 @@ fn log(done: &Done<'_, ClusterKind>) {
             tracing::info!(namespace, name, "cluster deleted");
         }
         _ => {}
+    }
+}
+
+// Reads the world around a Cluster, from caches alone. What they do not show, a plan asks the API server or IM for.
+
+impl ClusterKind {
+    /// Reads the world.
+    pub(super) fn look_around(&self, cluster: &ClusterObject) -> World {
+        let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
+        let mut known = self.memory.of(uid, cluster);
+        let durable = known.recall(cluster);
+        let namespace = cluster.metadata.namespace.as_deref().unwrap_or_default();
+        let bound = durable
+            .running_on
+            .as_ref()
+            .or(durable.scheduled_to.as_ref());
+        let backend = bound.map(|cloud| resolve(namespace, cloud, &self.caches));
+        let allow = matches!(&backend, Some(Ok(backend)) if backend.im.allow_file_references);
+        let wanted = cluster.spec.tosca.as_ref().map(|it| Wanted::of(it, allow));
+        let mut world = World {
+            cluster: Arc::new(cluster.clone()),
+            durable,
+            backend,
+            wanted,
+            known,
+            secret: SeenSecret::Unseen,
+            rival: None,
+            learned: Learned::default(),
+        };
+        let inputs = world.inputs(self.versions(&world));
+        world.known.refresh(&inputs);
+        world.secret = self.seen_secret(&world);
+        let claimed = world.durable.id.clone().or_else(|| world.to_adopt());
+        world.rival = claimed.and_then(|id| self.claims.rival(&id, cluster));
+        world
+    }
+
+    /// The versions of the Secrets that a request needs.
+    fn versions(&self, world: &World) -> Vec<Option<String>> {
+        let uses = world.resolved().map(|backend| backend.secrets.as_slice());
+        let uses = uses.unwrap_or_default().iter();
+        uses.map(|it| self.metas.version(&it.secret())).collect()
+    }
+
+    fn seen_secret(&self, world: &World) -> SeenSecret {
+        let key = SecretKey {
+            namespace: world.namespace().to_owned(),
+            name: world.secret_name(),
+        };
+        match self.metas.get(&key) {
+            Some(found) => SeenSecret::of(&found.metadata, world.uid()),
+            // A cache may lag, and without the right to watch Secrets there is none.
+            None => SeenSecret::Unseen,
+        }
     }
 }
 

@@ -4,19 +4,20 @@
 //! number of attempts in the status.
 
 use std::collections::{BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use podloom_api::names::infrastructure::{condition, reason};
 use podloom_api::{ClusterObject, ClusterStatus, OperationKind};
+use podloom_engine::plan::later;
 use podloom_turns::lock;
 use serde_json::Value;
 
 use super::durable::Durable;
-use super::inputs::Inputs;
-use super::shortage::Shortage;
 use crate::im::{InfrastructureId, Owner, Reading};
-use crate::resolve::Unresolved;
+use crate::resolve::{Backend, Unresolved};
 
 /// What is remembered of each Cluster, by UID. Cheap to clone; all clones share it.
 #[derive(Clone, Default)]
@@ -363,6 +364,111 @@ impl Known {
 fn is_deletion_begun(status: Option<&ClusterStatus>) -> bool {
     let operation = status.and_then(|status| status.operation.as_ref());
     operation.is_some_and(|it| it.kind == OperationKind::Delete)
+}
+
+// How long to wait before a retry: the poll interval, doubled with each failure in a row, give or take a tenth.
+//
+// The share of a wait is a hash of its Cluster and its number, so that a plan stays pure and a thousand Clusters do not come back at
+// once.
+
+/// The longest wait, unless the poll interval itself is longer.
+const LONGEST: Duration = Duration::from_mins(10);
+
+/// Returns how long to wait after this many failures in a row: one poll interval after the first one.
+pub(crate) fn wait(poll: Duration, failures: u32, uid: &str) -> Duration {
+    let doublings = failures.saturating_sub(1);
+    let longest = LONGEST.max(poll);
+    let whole = poll
+        .saturating_mul(2_u32.saturating_pow(doublings))
+        .min(longest);
+    let mut hasher = DefaultHasher::new();
+    (uid, failures).hash(&mut hasher);
+    // From 900 to 1100 thousandths.
+    let share = u32::try_from(hasher.finish() % 201).unwrap_or_default() + 900;
+    whole.saturating_mul(share) / 1000
+}
+
+/// Returns the longest wait.
+pub(crate) fn longest(poll: Duration) -> Duration {
+    LONGEST.max(poll)
+}
+
+// Machines that are missing although IM says that all are configured: somebody deleted them, and IM only knows those that are left.
+
+/// What is known of missing machines.
+///
+/// Whether IM counts as we do is not known. So the template is sent again once; if IM then still has as few machines, it has what it takes
+/// the template for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Shortage {
+    /// None are missing.
+    #[default]
+    None,
+    /// Some have seemed to be missing since then. IM may still be adding them.
+    Seen(Timestamp),
+    /// Some are missing.
+    Found,
+    /// Some were missing, and the template was sent again.
+    Sent,
+    /// IM has this many, and makes no more of the template.
+    Accepted(usize),
+}
+
+impl Shortage {
+    /// Returns what is known after a reading of configured machines: so many of those that the template asks for.
+    pub(crate) fn after(
+        self,
+        (total, wanted): (usize, usize),
+        at: Timestamp,
+        poll: Duration,
+    ) -> Self {
+        match self {
+            _ if wanted <= total => Self::None,
+            Self::Accepted(accepted) if accepted == total => self,
+            Self::Sent => Self::Accepted(total),
+            Self::Seen(since) if later(since, poll) <= at => Self::Found,
+            Self::Seen(_) | Self::Found => self,
+            Self::None | Self::Accepted(_) => Self::Seen(at),
+        }
+    }
+
+    /// Whether it is not clear yet that nothing is missing.
+    pub(crate) fn is_open(self) -> bool {
+        matches!(self, Self::Seen(_) | Self::Found | Self::Sent)
+    }
+}
+
+// What the answers of IM depend on, besides IM itself.
+
+/// What the answers of IM depend on, besides IM itself. If it changes, a request that failed is worth another try at once.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Inputs {
+    /// The generation of the Cluster's spec.
+    pub(crate) generation: Option<i64>,
+    pub(crate) is_deleted: bool,
+    /// What somebody asks for with an annotation, so that nobody has to wait until a deletion that fails is tried again.
+    pub(crate) on_delete: OnDelete,
+    pub(crate) backend: Option<Backend>,
+    /// The versions of the Secrets that a request needs; none of one that is missing or may not be read.
+    pub(crate) secrets: Vec<Option<String>>,
+}
+
+impl Inputs {
+    /// Whether the others have the same Cloud, provider and Secrets.
+    pub(crate) fn has_backend_of(&self, other: &Self) -> bool {
+        self.backend == other.backend && self.secrets == other.secrets
+    }
+}
+
+/// How a Cluster that is being deleted ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnDelete {
+    /// When IM has deleted everything.
+    Wait,
+    /// IM may give up what it cannot delete.
+    Force,
+    /// Without IM.
+    Abandon,
 }
 
 #[cfg(test)]

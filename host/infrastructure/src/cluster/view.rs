@@ -2,14 +2,12 @@
 
 use jiff::Timestamp;
 use podloom_api::names::infrastructure::{condition, reason};
-use podloom_api::{ClusterState, OperationKind};
-use podloom_engine::conditions::ConditionStatus;
+use podloom_api::{ClusterState, ClusterStatus, OperationKind};
+use podloom_engine::conditions::{ConditionStatus, NewCondition, conditions as merged};
 
-use super::conditions::{self, Finding};
-use super::edit::Edit;
+use super::conditions::{self, Facts, Finding, state};
 use super::memory::Trouble;
-use super::state::{Facts, state};
-use super::world::{Settings, World};
+use super::world::{Edit, Settings, World};
 use crate::im::ImState;
 
 /// What is known of a Cluster.
@@ -160,4 +158,65 @@ fn is_changed(world: &World, edit: &Edit) -> bool {
 fn is_connected(world: &World, settings: &Settings) -> bool {
     let has_kubeconfig = world.is_registered() || world.has_kubeconfig();
     settings.probe && has_kubeconfig && world.known.probe.answers
+}
+
+// The status of a Cluster, computed from the world.
+
+/// Returns the status. Times stay as they are where nothing changes.
+pub(crate) fn status(view: &View<'_>, edit: &Edit, now: Timestamp) -> ClusterStatus {
+    let world = view.world;
+    let seen = world.status();
+    let generation = world.cluster.metadata.generation;
+    let mut conditions: Vec<NewCondition> = view
+        .findings
+        .iter()
+        .map(super::conditions::Finding::condition)
+        .collect();
+    conditions.push(ready(view));
+    if !world.is_registered() {
+        conditions.push(stalled_condition(view));
+    }
+    let mut durable = world.durable.clone();
+    if *edit == Edit::Local
+        && let (Some(wanted), Some(_)) = (&world.wanted, &durable.id)
+    {
+        durable.applied = Some(wanted.template.clone());
+    }
+    ClusterStatus {
+        state: Some(view.state),
+        observed_generation: generation,
+        conditions: Some(merged(
+            seen.and_then(|status| status.conditions.as_ref()),
+            conditions,
+            generation,
+            now,
+        )),
+        ..durable.status()
+    }
+}
+
+fn ready(view: &View<'_>) -> NewCondition {
+    let type_ = condition::READY;
+    // First: what else is wrong is not looked at again until somebody ends the pause.
+    if view.world.cluster.spec.paused {
+        let message = "nothing is done, since spec.paused is true";
+        return NewCondition::new(type_, ConditionStatus::False, reason::PAUSED, message);
+    }
+    if let Some(wrong) = view.unready() {
+        let (reason, message) = (wrong.reason, wrong.message.clone());
+        return NewCondition::new(type_, ConditionStatus::False, reason, message);
+    }
+    let message = "the API server of the cluster answers";
+    NewCondition::new(type_, ConditionStatus::True, reason::READY, message)
+}
+
+fn stalled_condition(view: &View<'_>) -> NewCondition {
+    let type_ = condition::STALLED;
+    match &view.stalled {
+        Some(it) => NewCondition::new(type_, ConditionStatus::True, it.reason, it.message.clone()),
+        None => {
+            let message = "nothing needs to be changed";
+            NewCondition::new(type_, ConditionStatus::False, reason::NOT_STALLED, message)
+        }
+    }
 }

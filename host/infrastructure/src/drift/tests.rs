@@ -1,9 +1,12 @@
+mod orphans;
+mod reads;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures::future::{self, BoxFuture};
-use futures::{FutureExt, StreamExt};
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, future};
 use podloom_control_loop::{Ctx, NoRecorder, Storage};
 use podloom_engine::metrics::EngineMetrics;
 use podloom_engine::outbound::OutboundMetrics;
@@ -13,11 +16,9 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::clusters::Clusters;
-use super::unclaimed::Unclaimed;
-use super::{Drift, Outside, Schedule, TURN};
+use super::{Clusters, Drift, Outside, Schedule, TURN, Unclaimed};
 use crate::cluster::fixtures::remembering;
-use crate::fixtures::{caches, cloud, cluster, known, provider, secret};
+use crate::fixtures::{caches, cloud, cluster, known, provider, secret, waking};
 use crate::im::{
     Answer, Call, Failure, FailureKind, ImState, InfrastructureId, InfrastructureManager, Reading,
     Sent, Target,
@@ -127,7 +128,7 @@ fn drift(namespaces: &[(&str, &str, usize)]) -> (Drift, Arc<Managers>) {
             secrets: Secrets::new(client),
             im: Arc::clone(&im) as Arc<dyn InfrastructureManager>,
         },
-        clusters: Waking::of([None]),
+        clusters: waking(),
         metrics: InfrastructureMetrics::declared(&mut registry, &engine.objects, outbound),
     };
     (drift, im)

@@ -6,8 +6,7 @@ use std::time::Duration;
 use http::Method;
 use serde_json::json;
 
-use super::id::InfrastructureId;
-use super::target::Hidden;
+use super::target::{Hidden, InfrastructureId};
 
 /// How long an update may take: IM answers when the cloud has answered.
 const UPDATE: Duration = Duration::from_mins(1);

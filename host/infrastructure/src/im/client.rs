@@ -1,7 +1,7 @@
 //! Sends calls to IM, with the client of `outbound`.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -9,16 +9,17 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use hyper::body::Bytes;
 use podloom_engine::outbound::{
-    Cidr, Client, Policy, Request, RequestLimits, Resolve, Response, Rules, Settings, Url,
+    Cidr, Client, OutboundMetrics, Policy, Request, RequestLimits, Resolve, Response, Rules,
+    Settings, Url,
 };
+use podloom_metrics::{By, Histograms, metrics};
+use prometheus_client::metrics::histogram::Histogram;
 
 use super::answer::Answer;
 use super::call::Call;
 use super::failure::{Failure, FailureKind, Sent};
-use super::header::authorization;
-use super::mask::Mask;
-use super::metrics::ImMetrics;
-use super::target::Target;
+use super::target::{Target, authorization};
+use super::words::Mask;
 use super::{InfrastructureManager, words};
 
 const LIMITS: RequestLimits = RequestLimits {
@@ -189,4 +190,60 @@ fn message(status: StatusCode, words: String) -> String {
     }
     let status = status.as_u16();
     format!("the Infrastructure Manager answers with HTTP {status}")
+}
+
+// What is measured of calls.
+
+/// From a millisecond to about two minutes, doubling.
+const BUCKETS: Histograms = Histograms(0.001, 2.0, 18);
+/// The outcome of a call with an answer.
+const SUCCESS: &str = "success";
+/// That of a call that nobody waits for any more.
+const CANCELLED: &str = "cancelled";
+
+metrics! {
+    /// Metrics of calls; cheap to clone, registered once.
+    pub(crate) struct ImMetrics(pub(super) outbound: OutboundMetrics) {
+        requests: By<2> = "im_requests", "Requests to Infrastructure Managers, by operation and outcome", By::new(["operation", "outcome"]);
+        duration: By<1, Histogram, Histograms> = "im_request_duration" Seconds, "Duration of requests to Infrastructure Managers, failed ones included", By::histograms(["operation"], BUCKETS);
+    }
+}
+
+impl ImMetrics {
+    /// Begins to count a call. It is counted when what is returned is dropped: as cancelled, if that is before its end.
+    pub(super) fn begin(&self, call: &Call) -> Counted<'_> {
+        Counted {
+            metrics: self,
+            operation: call.operation(),
+            outcome: CANCELLED,
+            begun: Instant::now(),
+        }
+    }
+}
+
+/// A call that is being counted.
+pub(super) struct Counted<'a> {
+    metrics: &'a ImMetrics,
+    operation: &'static str,
+    outcome: &'static str,
+    begun: Instant,
+}
+
+impl Counted<'_> {
+    /// Counts the call as answered, or as failed.
+    pub(super) fn end(mut self, failure: Option<FailureKind>) {
+        self.outcome = failure.map_or(SUCCESS, FailureKind::as_str);
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        let (operation, outcome) = (self.operation, self.outcome);
+        self.metrics.requests.of([operation, outcome]).inc();
+        // A call that waited for our own limit says nothing about IM.
+        if outcome != FailureKind::Limited.as_str() {
+            let took = self.begun.elapsed().as_secs_f64();
+            self.metrics.duration.of([operation]).observe(took);
+        }
+    }
 }

@@ -15,6 +15,17 @@ pub(crate) struct Failure {
     pub(crate) sent: Sent,
 }
 
+impl Failure {
+    /// An answer to another question than ours: the request may have been carried out.
+    pub(crate) fn unexpected() -> Self {
+        Self {
+            kind: FailureKind::Unreachable,
+            message: "the answer is none of an Infrastructure Manager".to_owned(),
+            sent: Sent::Unknown,
+        }
+    }
+}
+
 /// Whether IM may have acted on a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) enum Sent {

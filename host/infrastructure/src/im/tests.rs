@@ -204,7 +204,7 @@ async fn the_logins_are_plain_ascii_and_mean_what_was_given() {
     let mut target = target("http://127.0.0.1:1");
     target.owner = Owner::Token(Hidden::new("𝄞 {\"}"));
     target.cloud = None;
-    let header = super::header::authorization(&target);
+    let header = super::target::authorization(&target);
     assert_eq!(
         header,
         r#"[{"id":"im","type":"InfrastructureManager","token":"\ud834\udd1e \u007b\u0022\u007d"}]"#

@@ -17,9 +17,7 @@ use podloom_engine::readable::Readable;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use super::known::Known;
-use super::leads::{clouds_of_provider, clouds_of_secret};
-use super::needs::Users;
+use super::{Known, Users, clouds_of_provider, clouds_of_secret};
 use crate::resolve::{Key, SecretKey, TwinResources, secrets_named_by_provider};
 
 /// How many objects one request returns, since a Cluster has up to 256 KiB.

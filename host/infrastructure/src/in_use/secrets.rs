@@ -32,7 +32,7 @@ use super::{Known, Live, Release, Step, Users, step, unless_hidden};
 use crate::resolve::{
     Key, SecretKey, is_guarded, secrets_named_by_cloud, secrets_named_by_provider,
 };
-use crate::secret_metas::SecretMetas;
+use crate::secrets::SecretMetas;
 
 /// The loop's name in metrics and logs.
 const NAME: &str = "infrastructure-secrets";

@@ -1,3 +1,5 @@
+mod confirm;
+
 use std::collections::BTreeSet;
 
 use kube::core::ObjectMeta;
@@ -6,8 +8,7 @@ use podloom_engine::kind::Source;
 use podloom_engine::readable::Readable;
 use serde_json::{Value, json};
 
-use super::{Need, Release, Step, Users, needs};
-use crate::in_use::is_held;
+use super::{Need, Release, Step, Users, is_held, needs};
 use crate::resolve::{Key, is_guarded};
 
 const IN_USE: &str = "infrastructure.podloom.dev/in-use";

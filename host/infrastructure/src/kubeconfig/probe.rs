@@ -11,8 +11,7 @@ use podloom_engine::outbound::{
 };
 use serde::Deserialize;
 
-use super::Kubeconfig;
-use super::access::Access;
+use super::{Access, Kubeconfig};
 use crate::im::ImRules;
 
 const LIMITS: RequestLimits = RequestLimits {

@@ -6,10 +6,9 @@ use podloom_engine::finding::{Finding, Findings};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::rules::{self, Rule};
-use super::{Request, cloud, cluster, provider, request};
-use crate::fixtures;
+use super::{Request, Rule, cloud, cluster, provider, request};
 use crate::validate::ClusterAround;
+use crate::{fixtures, offline};
 
 fn typed<K: DeserializeOwned>(value: Value) -> K {
     serde_json::from_value(value).unwrap()
@@ -50,15 +49,15 @@ fn same<K>(kind: InfrastructureKind, rules: &[Rule<K>]) {
 #[test]
 fn the_rules_are_those_of_the_definitions() {
     use InfrastructureKind as Kind;
-    same(Kind::Cluster, &rules::CLUSTER);
+    same(Kind::Cluster, &offline::CLUSTER);
     for kind in [Kind::Cloud, Kind::GlobalCloud] {
-        same(kind, &rules::CLOUD);
+        same(kind, &offline::CLOUD);
     }
     for kind in [
         Kind::InfrastructureProvider,
         Kind::GlobalInfrastructureProvider,
     ] {
-        same(kind, &rules::PROVIDER);
+        same(kind, &offline::PROVIDER);
     }
 }
 
@@ -67,7 +66,7 @@ fn the_rules_are_those_of_the_definitions() {
 fn each_is_broken<K>(rules: &[Rule<K>], cases: &[(K, Option<K>)]) {
     let mut broken: Vec<String> = Vec::new();
     for (new, old) in cases {
-        let found = rules::broken(rules, new, old.as_ref());
+        let found = offline::broken(rules, new, old.as_ref());
         assert!(
             !found.is_empty(),
             "case {} of {}",
@@ -92,13 +91,16 @@ fn clusters_break_each_rule() {
     let mut running = plain();
     running.status = typed(json!({ "runningOn": { "kind": "Cloud", "name": "dummy" } }));
     let moved = json!({ "cloudRef": { "kind": "Cloud", "name": "other" } });
-    assert_eq!(rules::broken(&rules::CLUSTER, &plain(), Some(&running)), []);
     assert_eq!(
-        rules::broken(&rules::CLUSTER, &with(moved.clone()), Some(&plain())),
+        offline::broken(&offline::CLUSTER, &plain(), Some(&running)),
+        []
+    );
+    assert_eq!(
+        offline::broken(&offline::CLUSTER, &with(moved.clone()), Some(&plain())),
         []
     );
     each_is_broken(
-        &rules::CLUSTER,
+        &offline::CLUSTER,
         &[
             (
                 of_cluster(&json!({ "metadata": { "name": "n".repeat(64) } })),
@@ -142,12 +144,12 @@ fn clouds_break_each_rule() {
     let credential = json!({ "id": "x", "secretRef": { "name": "s" } });
     let secret = json!({ "name": "s" });
     for good in [generic(json!({})), openstack(json!({}))] {
-        assert_eq!(rules::broken(&rules::CLOUD, &good, Some(&good)), []);
+        assert_eq!(offline::broken(&offline::CLOUD, &good, Some(&good)), []);
     }
     let plain = || Some(openstack(json!({})));
     let dummy = || Some(generic(json!({})));
     each_is_broken(
-        &rules::CLOUD,
+        &offline::CLOUD,
         &[
             (of(&json!({ "providerRef": provider })), None),
             (generic(json!({})), plain()),
@@ -194,11 +196,11 @@ fn providers_break_each_rule() {
     };
     let token = json!({ "name": "token" });
     assert_eq!(
-        rules::broken(&rules::PROVIDER, &of(json!({})), Some(&of(json!({})))),
+        offline::broken(&offline::PROVIDER, &of(json!({})), Some(&of(json!({})))),
         []
     );
     each_is_broken(
-        &rules::PROVIDER,
+        &offline::PROVIDER,
         &[
             (of(json!({ "tokenSecretRef": token })), None),
             (

@@ -13,9 +13,7 @@ use crate::fixtures::{
     secret,
 };
 use crate::im::{Answer, Call, FailureKind, Target};
-use crate::level::InNamespaces;
-use crate::probe::Probes;
-use crate::probed::{Parts, ProbedKind};
+use crate::probed::{InNamespaces, Parts, ProbedKind, Probes};
 use crate::said::Sayings;
 use crate::secrets::Secrets;
 

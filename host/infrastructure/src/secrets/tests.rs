@@ -1,3 +1,5 @@
+mod lately;
+
 use podloom_api::CloudRef;
 use podloom_scripted::{Requests, scripted, status};
 use serde_json::{Value, json};

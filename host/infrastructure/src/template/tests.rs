@@ -1,6 +1,7 @@
 mod changes;
 mod laws;
 mod machines;
+mod name;
 
 use std::collections::BTreeSet;
 
@@ -166,7 +167,7 @@ fn what_is_sent_is_yaml_too() {
         "😀"
     ]);
     let text = r#"[1.0e+20,1.5e-9,-2.5e+30,1.0,7,"a\u007f\u0085\u2028\u00fc\ufffe\n\"","😀"]"#;
-    assert_eq!(super::text::of(&value), text);
+    assert_eq!(super::of(&value), text);
 }
 
 #[test]

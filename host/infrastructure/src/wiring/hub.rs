@@ -14,7 +14,7 @@ use podloom_control_loop::Hints;
 use podloom_engine::readable::Readable;
 
 use crate::cluster::Memory;
-use crate::in_use::{Known, Need, clouds_of_provider, clouds_of_secret, needs};
+use crate::in_use::{self, Known, Need, clouds_of_provider, clouds_of_secret};
 use crate::provider::readiness;
 use crate::resolve::{
     Key, SecretKey, is_guarded, provider_key, secrets_named_by_cloud, secrets_named_by_provider,
@@ -74,14 +74,6 @@ impl Twins {
         }
     }
 
-    /// Returns those of watch scopes with these namespaces.
-    pub(super) fn of(namespaces: &[Option<String>]) -> Self {
-        Self {
-            namespaced: Waking::of(namespaces.iter().cloned()),
-            global: Waking::of([None]),
-        }
-    }
-
     fn wake_all(&self) {
         self.namespaced.wake_all();
         self.global.wake_all();
@@ -93,7 +85,7 @@ impl Hub {
     pub(super) fn cluster(&self, change: &Change<'_, ClusterObject>) {
         let needed = |cluster: Option<&Readable<ClusterObject>>| -> Vec<(Key, Need)> {
             let cluster = cluster.and_then(|it| it.0.as_ref().ok());
-            cluster.map(needs).unwrap_or_default()
+            cluster.map(in_use::needs).unwrap_or_default()
         };
         let (before, after) = (needed(change.before), needed(change.after));
         if before != after {
@@ -244,7 +236,11 @@ impl Hub {
 
     /// Wakes the Clusters that need one of these Clouds.
     fn wake_clusters(&self, clouds: &BTreeSet<Key>) {
-        self.wake_clusters_if(|cluster| needs(cluster).iter().any(|(key, _)| clouds.contains(key)));
+        self.wake_clusters_if(|cluster| {
+            in_use::needs(cluster)
+                .iter()
+                .any(|(key, _)| clouds.contains(key))
+        });
     }
 
     /// Wakes the Clusters whose kubeconfig is in a Secret.

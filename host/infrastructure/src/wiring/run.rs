@@ -6,39 +6,33 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::{self, BoxFuture};
 use k8s_openapi::api::core::v1::Secret;
-use kube::Resource;
 use kube::core::ApiResource;
-use kube::runtime::reflector::Store;
 use podloom_api::{CloudObject, ClusterObject, InfrastructureProviderObject};
 use podloom_engine::kind::{Kind, ResourceScope};
-use podloom_engine::metrics::{Counted, NONE, UNREADABLE, phases};
-use podloom_engine::outbound::SystemResolver;
+use podloom_engine::metrics::{NONE, UNREADABLE, phases};
+use podloom_engine::outbound::Resolve;
 use podloom_engine::readable::Readable;
 use podloom_engine::scope::{Pace, WatchScope};
 use podloom_engine::wiring::{self, Wiring};
+use serde::de::DeserializeOwned;
 
+use super::InfrastructureSetup;
 use super::hub::Hub;
-use super::scoped::{self, Filled, Part, Writers};
-use super::twins;
-use crate::cloud::Clouds;
+use super::watch::{Everywhere, Filled, Place};
 use crate::cluster::{Claims, ClusterKind, Settings, Silent};
 use crate::drift::{Drift, Outside, Schedule};
 use crate::im::{ImRules, InfrastructureManager};
 use crate::in_use::secrets::{Keeper, Warned};
 use crate::in_use::{Live, Resources};
 use crate::kubeconfig::Prober;
-use crate::level::{Global, InNamespaces, Level};
 use crate::metrics::{self, InfrastructureMetrics};
-use crate::probe::Probes;
-use crate::probed::{Parts, Probed, ProbedKind};
-use crate::provider::{Providers, readiness as readiness_of};
+use crate::probed::{Level, Parts, Probed, ProbedKind, Probes};
+use crate::provider::readiness as readiness_of;
 use crate::resolve::Caches;
 use crate::said::{Sayings, Shared};
-use crate::secret_metas::SecretMetas;
-use crate::secrets::Secrets;
-use crate::settings::InfrastructureSetup;
+use crate::secrets::{SecretMetas, Secrets};
 
-/// What the controllers in all scopes share.
+/// What all controllers share.
 pub(super) struct Duty {
     pub(super) resources: Resources,
     pub(super) hub: Hub,
@@ -46,88 +40,46 @@ pub(super) struct Duty {
     pub(super) metas: SecretMetas,
     pub(super) secrets: Secrets,
     pub(super) im: Arc<dyn InfrastructureManager>,
+    pub(super) rules: ImRules,
+    pub(super) resolver: Arc<dyn Resolve>,
     pub(super) silent: Silent,
     pub(super) metrics: InfrastructureMetrics,
     pub(super) setup: InfrastructureSetup,
 }
 
-/// The caches that all passes wait for. What a finalizer and a count say comes from all of them.
-#[derive(Clone)]
-struct Awaited(Vec<Filled>);
-
-impl Awaited {
-    fn by<K: Kind>(&self, wiring: &mut Wiring<K>)
-    where
-        Readable<K::Object>: serde::de::DeserializeOwned,
-    {
-        for filled in &self.0 {
-            wiring.await_cache(filled.clone().boxed());
-        }
-    }
-}
-
 impl Duty {
-    /// Returns the work of all controllers and loops.
+    /// Returns the work of all controllers and loops. Their passes wait for all caches: what a finalizer and a count say comes from all of
+    /// them.
     pub(super) fn run(
         &self,
-        scopes: &[WatchScope],
-        writers: Vec<Writers>,
+        places: Vec<Place>,
+        everywhere: Everywhere,
+        cluster: &WatchScope,
     ) -> BoxFuture<'static, ()> {
-        let parts = scopes.iter().zip(writers).enumerate();
-        let parts = parts.filter_map(|(number, (scope, writers))| {
-            scoped::watch(scope, number, writers, &self.resources, &self.hub)
+        let namespaced = places.iter().flat_map(|it| {
+            let (clusters, clouds) = (&it.clusters.filled, &it.clouds.filled);
+            [clusters, clouds, &it.providers.filled].map(Filled::clone)
         });
-        let parts: Vec<Part> = parts.collect();
-        let mut filled: Vec<Filled> = parts.iter().flat_map(|it| it.filled.clone()).collect();
-        if let Some(first) = scopes.first() {
-            filled.extend(self.optional_caches(&first.of_cluster()));
-        }
-        let awaited = Awaited(filled);
+        // Those that perhaps may not be read are ready when that is known.
+        let metas = self.metas.0.iter().map(|it| it.cache.store());
+        let metas = metas.map(|it| cluster.cache_filled(it, "Secrets").shared());
+        let global = [&everywhere.clouds.filled, &everywhere.providers.filled];
+        let awaited = namespaced.chain(global.map(Filled::clone)).chain(metas);
+        let awaited: Vec<Filled> = awaited.collect();
         let counted = self.metrics.count(Arc::clone(&self.hub.known.clusters));
-        let mut work = Vec::new();
-        for ((scope, part), caches) in scopes.iter().zip(parts).zip(&*self.hub.known.caches) {
-            work.extend(self.of_scope(scope, part, caches, &awaited));
+        let mut work = vec![self.loops(cluster, &awaited)];
+        if let Some(place) = places.first() {
+            work.extend(self.of_cluster(cluster, everywhere, &place.caches, &awaited));
         }
-        if let (Some(first), Some(caches)) = (scopes.first(), self.hub.known.caches.first()) {
-            work.extend(self.of_cluster(&first.of_cluster(), caches, &awaited));
-            work.push(self.loops(first, &awaited));
+        for place in places {
+            work.extend(self.of_scope(place, &awaited));
         }
         future::join_all(work).map(move |_| drop(counted)).boxed()
     }
 
-    /// The caches of what may not be readable. They are ready when that is known.
-    fn optional_caches(&self, scope: &WatchScope) -> Vec<Filled> {
-        let mut filled = Vec::new();
-        if let Some(caches) = self.hub.known.caches.first() {
-            filled.push(
-                scope
-                    .cache_filled(caches.clouds.global.store(), "GlobalClouds")
-                    .shared(),
-            );
-            let providers = caches.providers.global.store();
-            filled.push(
-                scope
-                    .cache_filled(providers, "GlobalInfrastructureProviders")
-                    .shared(),
-            );
-        }
-        for metas in &*self.metas.0 {
-            filled.push(scope.cache_filled(metas.cache.store(), "Secrets").shared());
-        }
-        filled
-    }
-
     /// The controllers of a scope.
-    fn of_scope(
-        &self,
-        scope: &WatchScope,
-        mut part: Part,
-        caches: &Caches,
-        awaited: &Awaited,
-    ) -> [BoxFuture<'static, ()>; 3] {
-        awaited.by(&mut part.clusters);
-        awaited.by(&mut part.clouds);
-        awaited.by(&mut part.providers);
+    fn of_scope(&self, place: Place, awaited: &[Filled]) -> [BoxFuture<'static, ()>; 3] {
+        let (scope, caches) = (&place.scope, &place.caches);
         let wide = WatchScope {
             pace: Pace {
                 concurrency: self.setup.workers,
@@ -135,24 +87,21 @@ impl Duty {
             },
             ..scope.clone()
         };
-        let clusters = counted(&wide, "cluster", part.clusters.store(), state_of_cluster);
-        let clouds = counted(scope, "cloud", part.clouds.store(), state_of_cloud);
-        let providers = counted(
-            scope,
-            "infrastructureprovider",
-            part.providers.store(),
-            readiness,
-        );
-        let cloud = self.probed::<Clouds, InNamespaces>(&self.resources.clouds.namespaced, caches);
-        let provider =
-            self.probed::<Providers, InNamespaces>(&self.resources.providers.namespaced, caches);
+        let clusters = place.clusters.wiring;
+        let cloud = self.probed(&self.resources.clouds.namespaced, caches);
+        let clouds = place.clouds.wiring;
+        let provider = self.probed(&self.resources.providers.namespaced, caches);
+        let providers = place.providers.wiring;
         [
-            until(
-                wiring::run(&wide, self.cluster(caches), part.clusters),
+            controller(
+                &wide,
+                self.cluster(caches),
                 clusters,
+                awaited,
+                state_of_cluster,
             ),
-            until(wiring::run(scope, cloud, part.clouds), clouds),
-            until(wiring::run(scope, provider, part.providers), providers),
+            controller(scope, cloud, clouds, awaited, state_of_cloud),
+            controller(scope, provider, providers, awaited, readiness),
         ]
     }
 
@@ -160,33 +109,22 @@ impl Duty {
     fn of_cluster(
         &self,
         scope: &WatchScope,
+        everywhere: Everywhere,
         caches: &Caches,
-        awaited: &Awaited,
-    ) -> Vec<BoxFuture<'static, ()>> {
-        let Resources {
-            clouds, providers, ..
-        } = &self.resources;
-        let mut work = Vec::new();
-        if let Some(waking) = self.hub.clouds.global.0.first() {
-            let mut wiring = twins::wired(&clouds.global, &caches.clouds.global, waking);
-            awaited.by(&mut wiring);
-            let counted = counted(scope, "globalcloud", wiring.store(), state_of_cloud);
-            let kind = self.probed::<Clouds, Global>(&clouds.global, caches);
-            work.push(until(wiring::run(scope, kind, wiring), counted));
-        }
-        if let Some(waking) = self.hub.providers.global.0.first() {
-            let mut wiring = twins::wired(&providers.global, &caches.providers.global, waking);
-            awaited.by(&mut wiring);
-            let store = wiring.store();
-            let counted = counted(scope, "globalinfrastructureprovider", store, readiness);
-            let kind = self.probed::<Providers, Global>(&providers.global, caches);
-            work.push(until(wiring::run(scope, kind, wiring), counted));
-        }
-        work
+        awaited: &[Filled],
+    ) -> [BoxFuture<'static, ()>; 2] {
+        let cloud = self.probed(&self.resources.clouds.global, caches);
+        let clouds = everywhere.clouds.wiring;
+        let provider = self.probed(&self.resources.providers.global, caches);
+        let providers = everywhere.providers.wiring;
+        [
+            controller(scope, cloud, clouds, awaited, state_of_cloud),
+            controller(scope, provider, providers, awaited, readiness),
+        ]
     }
 
     /// The control loops, which begin when the caches are filled.
-    fn loops(&self, scope: &WatchScope, awaited: &Awaited) -> BoxFuture<'static, ()> {
+    fn loops(&self, scope: &WatchScope, awaited: &[Filled]) -> BoxFuture<'static, ()> {
         let keeper = Keeper {
             ctx: Arc::clone(&scope.ctx),
             metas: self.metas.clone(),
@@ -215,7 +153,7 @@ impl Duty {
             recorder,
             stop: stop.clone(),
         });
-        let filled = future::join_all(awaited.0.clone());
+        let filled = future::join_all(awaited.to_vec());
         let secrets = self.secrets.clone();
         async move {
             tokio::select! {
@@ -238,11 +176,6 @@ impl Duty {
     }
 
     fn cluster(&self, caches: &Caches) -> ClusterKind {
-        let rules = ImRules {
-            allow: self.setup.allow.clone(),
-            deny: self.setup.deny.clone(),
-        };
-        let resolver = Arc::new(SystemResolver::with_proxies());
         ClusterKind {
             resources: self.resources.clone(),
             secret: ApiResource::erase::<Secret>(&()),
@@ -251,7 +184,11 @@ impl Duty {
             claims: Claims(self.hub.known.clone()),
             im: Arc::clone(&self.im),
             secrets: self.secrets.clone(),
-            prober: Prober::new(&rules, resolver, self.metrics.outbound.clone()),
+            prober: Prober::new(
+                &self.rules,
+                Arc::clone(&self.resolver),
+                self.metrics.outbound.clone(),
+            ),
             memory: self.hub.memory.clone(),
             silent: self.silent.clone(),
             metrics: self.metrics.clone(),
@@ -284,25 +221,24 @@ impl Duty {
     }
 }
 
-/// Counts the objects of a cache by phase.
-fn counted<K>(
+/// Runs a controller whose passes wait for all caches, and counts its objects by phase until it ends.
+fn controller<K: Kind>(
     scope: &WatchScope,
-    controller: &'static str,
-    store: Store<Readable<K>>,
-    phase: fn(&K) -> &'static str,
-) -> Counted
+    kind: K,
+    mut wiring: Wiring<K>,
+    awaited: &[Filled],
+    phase: fn(&K::Object) -> &'static str,
+) -> BoxFuture<'static, ()>
 where
-    K: Resource<DynamicType = ApiResource> + Clone + Send + Sync + 'static,
+    Readable<K::Object>: DeserializeOwned,
 {
-    let phases = phases(store, UNREADABLE, phase);
-    scope.ctx.metrics.objects.count(controller, phases)
-}
-
-/// Counts until the work is done.
-fn until(
-    work: impl Future<Output = ()> + Send + 'static,
-    counted: Counted,
-) -> BoxFuture<'static, ()> {
+    for filled in awaited {
+        wiring.await_cache(filled.clone().boxed());
+    }
+    let phases = phases(wiring.store(), UNREADABLE, phase);
+    let objects = &scope.ctx.metrics.objects;
+    let counted = objects.count(K::TRAITS.controller, phases);
+    let work = wiring::run(scope, kind, wiring);
     work.map(move |()| drop(counted)).boxed()
 }
 

@@ -5,10 +5,9 @@ use podloom_api::OperationKind;
 
 use super::absorb;
 use crate::cluster::action::{Ask, Asked, Found, Reply};
-use crate::cluster::change::Change;
-use crate::cluster::memory::Ownership;
+use crate::cluster::durable::Change;
+use crate::cluster::memory::{Ownership, Shortage};
 use crate::cluster::plan::tests::setting::Case;
-use crate::cluster::shortage::Shortage;
 use crate::cluster::world::World;
 use crate::im::{Answer, Failure, FailureKind, ImState, InfrastructureId, Reading, Sent};
 use crate::resolve::{OwnerUse, SecretUse};

@@ -1,7 +1,8 @@
 use podloom_api::ClusterObject;
 use serde_json::{Value, json};
 
-use super::{Claims, Rival};
+use super::Claims;
+use crate::cluster::world::Rival;
 use crate::fixtures::{caches, cloud, known, provider};
 use crate::im::InfrastructureId;
 

@@ -1,11 +1,13 @@
+mod backoff;
+mod shortage;
+
 use std::sync::Arc;
 
 use podloom_api::ClusterObject;
 use podloom_api::names::infrastructure::annotation;
 use serde_json::json;
 
-use super::{Known, Memory};
-use crate::cluster::inputs::Inputs;
+use super::{Inputs, Known, Memory};
 use crate::cluster::plan::tests::setting::Case;
 
 fn cluster(reason: &str, of_generation: i64) -> ClusterObject {

@@ -1,14 +1,16 @@
 mod manager;
 mod random;
-pub(in crate::cluster) mod setting;
-mod simulated;
+mod repair;
 
 use podloom_api::ClusterState;
 
 use self::setting::Case;
 use self::simulated::{SETTINGS, Simulation};
-use super::super::action::Action;
 use super::{Plan, Then, plan};
+use crate::cluster::action::Action;
+
+pub(in crate::cluster) mod setting;
+mod simulated;
 
 /// How many histories are simulated.
 const SEEDS: u64 = 50;

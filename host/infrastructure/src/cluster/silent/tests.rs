@@ -3,7 +3,8 @@ use std::time::Duration;
 use podloom_engine::outbound::{Roots, Tls};
 use tokio::time::advance;
 
-use super::{Reply, Silent, unasked};
+use super::{Silent, unasked};
+use crate::cluster::action::Reply;
 use crate::im::{Answer, Hidden, Owner, Target};
 
 fn target(tenant: &str, url: &str) -> Target {

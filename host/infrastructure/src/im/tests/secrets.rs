@@ -49,7 +49,7 @@ fn repeats() -> Vec<String> {
     vec![
         format!("user me with {PASSWORD} and {TOKEN}"),
         json!({ "password": PASSWORD, "secret": TOKEN }).to_string(),
-        super::super::header::authorization(&target("http://x")),
+        super::super::target::authorization(&target("http://x")),
         format!("Basic {}", STANDARD.encode(format!("me:{PASSWORD}"))),
         format!("{} {}", STANDARD.encode(PASSWORD), STANDARD.encode(TOKEN)),
         "p%27%C3%A4%5Cs%0A%22w%26d cloud-t0ken".to_owned(),

@@ -14,9 +14,9 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
-use super::super::{Probed, Prober};
 use super::*;
 use crate::im::ImRules;
+use crate::kubeconfig::{Probed, Prober};
 
 const VERSION: &str = r#"{"major":"1","gitVersion":"v1.33.0"}"#;
 

@@ -172,7 +172,7 @@ proptest! {
     #[test]
     fn what_is_written_is_what_was_meant(text in ".{0,20}", number in exact_floats(), whole in any::<i64>()) {
         let value = json!({ "text": text, "number": number, "whole": whole, &text: 1 });
-        let read: Value = serde_json::from_str(&super::super::text::of(&value)).unwrap();
+        let read: Value = serde_json::from_str(&super::super::of(&value)).unwrap();
         prop_assert_eq!(read, value);
     }
 }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Change, Hub, Twins};
 use crate::cluster::Memory;
-use crate::fixtures::{caches, cloud, cluster, known, provider};
+use crate::fixtures::{caches, cloud, cluster, known, provider, waking};
 use crate::resolve::SecretKey;
 use crate::waking::Waking;
 
@@ -28,9 +28,15 @@ fn hub(kind: &str) -> Hub {
     );
     Hub {
         known: known(&[cluster(&json!({}))], caches),
-        clusters: Waking::of([None]),
-        clouds: Twins::of(&[None]),
-        providers: Twins::of(&[None]),
+        clusters: waking(),
+        clouds: Twins {
+            namespaced: waking(),
+            global: waking(),
+        },
+        providers: Twins {
+            namespaced: waking(),
+            global: waking(),
+        },
         secrets: podloom_control_loop::Hints::default(),
         memory: Memory::default(),
     }

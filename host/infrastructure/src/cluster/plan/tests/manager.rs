@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::random::Random;
 use crate::cluster::action::{Ask, Found, Reply};
-use crate::cluster::change::Change;
+use crate::cluster::durable::Change;
 use crate::im::{Answer, Failure, FailureKind, ImState, InfrastructureId, Reading, Sent};
 
 /// How long IM destroys an infrastructure. Whoever reads its state meanwhile brings the record back.

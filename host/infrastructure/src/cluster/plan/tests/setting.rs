@@ -10,13 +10,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::simulated::template;
-use crate::cluster::change::Change;
+use crate::cluster::durable::Change;
 use crate::cluster::memory::{
-    At, Kept, Known, KubeconfigTrouble, Ownership, Probe, Search, Trouble, Undone,
+    At, Kept, Known, KubeconfigTrouble, Ownership, Probe, Search, Shortage, Trouble, Undone,
 };
-use crate::cluster::shortage::Shortage;
-use crate::cluster::wanted::Wanted;
-use crate::cluster::world::{Learned, OurSecret, Prepared, Rival, SeenSecret, World};
+use crate::cluster::world::{Learned, OurSecret, Prepared, Rival, SeenSecret, Wanted, World};
 use crate::im::{ImState, Reading};
 use crate::in_use::Guard;
 use crate::resolve::{Backend, ImEndpoint, OwnerUse, SecretUse, Unresolved};

@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 use super::manager::{Luck, Manager, Request};
 use super::random::Random;
 use super::setting::backend;
+use crate::cluster::absorb::learn;
 use crate::cluster::action::{Action, Ask, Asked, Outcome, Reply};
-use crate::cluster::change::Change;
-use crate::cluster::edit::{Edit, edit};
-use crate::cluster::learn::learn;
+use crate::cluster::durable::Change;
 use crate::cluster::memory::Known;
 use crate::cluster::plan::plan;
-use crate::cluster::wanted::Wanted;
-use crate::cluster::world::{Learned, OurSecret, Prepared, SeenSecret, Settings, World};
+use crate::cluster::world::{
+    Edit, Learned, OurSecret, Prepared, SeenSecret, Settings, Wanted, World, edit,
+};
 use crate::in_use::Guard;
 use crate::kubeconfig::Probed;
 use crate::template::to_send;
