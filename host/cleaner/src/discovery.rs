@@ -32,8 +32,10 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) struct Discovery {
     client: Client,
     /// By group and version. Each is read by one task at a time.
-    versions: Arc<Mutex<HashMap<(String, String), Arc<Version>>>>,
+    versions: Arc<Mutex<Versions>>,
 }
+
+type Versions = HashMap<(String, String), Arc<Version>>;
 
 /// A version of a group.
 type Version = tokio::sync::Mutex<Option<Known>>;

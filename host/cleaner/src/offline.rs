@@ -103,7 +103,7 @@ struct Rehearsing<'a> {
 /// Where targets are read from.
 enum Target<'a> {
     Files(&'a [serde_json::Value]),
-    Cluster(Reader),
+    Cluster(Box<Reader>),
 }
 
 impl<'a> Rehearsing<'a> {

@@ -203,7 +203,7 @@ where
         };
         let fate = self.queue.done(&popped.id, ended, Instant::now());
         if let End::Failed(step, failure) = &work.end {
-            self.log_failure(&popped, *step, failure, fate);
+            self.log_failure(&popped, step, failure, fate);
         }
         self.measure();
         Some((popped, work))

@@ -116,7 +116,7 @@ pub fn write(image: &Image, archive: &Path) -> Result<Written, ImageError> {
     let (layer, diff_id) = image.layer.pack()?;
     let config = Blob::new("config.v1+json", text(&config(image, &diff_id)));
     let layer = Blob::new("layer.v1.tar+gzip", layer);
-    let manifest = manifest(&config, layer.descriptor(), &BTreeMap::new());
+    let manifest = manifest(&config, &layer.descriptor(), &BTreeMap::new());
     let platform = json!({ "architecture": image.architecture, "os": "linux" });
     let index = index(&image.names, Some(&platform), &manifest);
     // What Docker's own image store reads in place of the layout.
@@ -140,7 +140,7 @@ pub fn write_artifact(artifact: &Artifact, archive: &Path) -> Result<Written, Im
     let layer = Blob::of_type(&artifact.layer_type, artifact.layer.clone());
     let mut file = layer.descriptor();
     file["annotations"] = json!({ "org.opencontainers.image.title": artifact.file_name });
-    let manifest = manifest(&config, file, &artifact.annotations);
+    let manifest = manifest(&config, &file, &artifact.annotations);
     let index = index(&artifact.names, None, &manifest);
     let documents = [("index.json", index)];
     finish(&documents, [manifest, config, layer], archive)
@@ -284,7 +284,7 @@ fn present(fields: Vec<(&str, Value)>) -> Value {
         .into()
 }
 
-fn manifest(config: &Blob, layer: Value, annotations: &BTreeMap<String, String>) -> Blob {
+fn manifest(config: &Blob, layer: &Value, annotations: &BTreeMap<String, String>) -> Blob {
     let mut document = json!({
         "schemaVersion": 2,
         "mediaType": format!("{IMAGE}.manifest.v1+json"),

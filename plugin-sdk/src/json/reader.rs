@@ -9,9 +9,8 @@ use serde::de::{
 
 use super::Error;
 use crate::path;
+// By this name of a newtype the reader knows that a value of any shape is asked for, numbers as they are written.
 pub(super) use podloom_syntax::quantity::NUMBER_AS_WRITTEN as ANY;
-
-/// By this name of a newtype the reader knows that a value of any shape is asked for, numbers as they are written.
 
 /// Deeper values would overflow a plugin's small stack; a pod is a dozen levels deep.
 const MAX_DEPTH: usize = 64;

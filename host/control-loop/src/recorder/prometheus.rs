@@ -73,17 +73,17 @@ impl LoopMetrics {
         match measured {
             Measurement::QueueQueued(ids) => add(&self.queued, name, ids),
             Measurement::QueueDequeued => add(&self.dequeued, name, 1),
-            Measurement::QueuedDuration(took) => observe(&self.queued_duration, [of(name)], took),
+            Measurement::QueuedDuration(took) => observe(&self.queued_duration, &[of(name)], took),
             Measurement::ListDuration(took, outcome) => {
-                observe(&self.list_duration, [of(name), success(outcome)], took);
+                observe(&self.list_duration, &[of(name), success(outcome)], took);
             }
             Measurement::GetDuration(took, outcome) => {
-                observe(&self.get_duration, [of(name), success(outcome)], took);
+                observe(&self.get_duration, &[of(name), success(outcome)], took);
             }
             Measurement::HandleDuration(took, kind, outcome) => {
                 let kind = ("kind", Cow::Borrowed(kind.as_str()));
                 let labels = [of(name), kind, success(outcome)];
-                observe(&self.handle_duration, labels, took);
+                observe(&self.handle_duration, &labels, took);
             }
             Measurement::QueueDepth(ids) => set(&self.depth, name, ids),
             Measurement::InFlight(ids) => set(&self.in_flight, name, ids),
@@ -123,7 +123,7 @@ fn set(gauges: &Gauges, name: &str, ids: usize) {
     gauges.get_or_create(&[of(name)]).set(ids);
 }
 
-fn observe<const N: usize>(histograms: &Histograms<N>, labels: Labels<N>, took: Duration) {
-    let histogram = histograms.get_or_create(&labels);
+fn observe<const N: usize>(histograms: &Histograms<N>, labels: &Labels<N>, took: Duration) {
+    let histogram = histograms.get_or_create(labels);
     histogram.observe(took.as_secs_f64());
 }

@@ -315,7 +315,7 @@ async fn the_limit_per_peer_may_equal_the_total() {
 
 #[tokio::test]
 async fn probes_are_answered_once_for_each_connection() {
-    assert!(!PROBES_LIMITS.is_reused);
+    const { assert!(!PROBES_LIMITS.is_reused) };
     let server = Running::start(PROBES_LIMITS);
     let mut stream = server.connect(HERE).await;
     let twice = "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n".repeat(2);

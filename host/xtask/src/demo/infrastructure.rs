@@ -194,7 +194,7 @@ impl Site<'_> {
             "the Cluster and its Secret are gone, and nothing is left at the Infrastructure Manager",
         );
         // While the operator runs: it lets them go when no Cluster needs them.
-        let cloud = format!("clouds.infrastructure.podloom.dev/{}", CLOUD);
+        let cloud = format!("clouds.infrastructure.podloom.dev/{CLOUD}");
         let provider = "infrastructureproviders.infrastructure.podloom.dev/im";
         let delete = ["delete", &cloud, provider, "secret/im", "--timeout=60s"];
         run::succeed(self.cluster.kubectl_in(NAMESPACE).args(delete))
