@@ -135,11 +135,11 @@ impl<'a> Rehearsing<'a> {
         };
         let stage = match stage {
             Stage::Files(objects) => Target::Files(objects),
-            Stage::Cluster(client) => Target::Cluster(Reader {
+            Stage::Cluster(client) => Target::Cluster(Box::new(Reader {
                 discovery: Discovery::new(client.clone()),
                 objects: Objects::new(client.clone()),
                 settings: std::sync::Arc::new(settings.clone()),
-            }),
+            })),
         };
         Ok(Self {
             question,
