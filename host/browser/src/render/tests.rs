@@ -40,7 +40,7 @@ fn rendered_as_the_file_name_says() {
 #[test]
 fn the_same_input_gives_the_same_bytes() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("src/browser/render/cases/a_desktop_of_many_containers.yaml");
+        .join("src/render/cases/a_desktop_of_many_containers.yaml");
     let render = || {
         let objects = read(&path);
         serde_json::to_string(&outcome(&objects, &objects.browsers[0]).unwrap()).unwrap()
@@ -76,7 +76,7 @@ fn nothing_overrides_the_labels_that_name_the_browser() {
 #[test]
 fn a_browser_without_uid_owns_nothing_and_one_without_name_is_refused() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("src/browser/render/cases/a_browser_with_one_sidecar.yaml");
+        .join("src/render/cases/a_browser_with_one_sidecar.yaml");
     let mut objects = read(&path);
     let mut browser = objects.browsers.remove(0);
     browser.metadata.uid = None;

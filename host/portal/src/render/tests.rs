@@ -47,7 +47,7 @@ fn read(path: &Path) -> Case {
 }
 
 fn small() -> Case {
-    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/portal/render/cases");
+    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/render/cases");
     read(&cases.join("a_small_tunnel_of_the_newest_client.yaml"))
 }
 
