@@ -1,4 +1,4 @@
-//! Passes pods and pod templates through the chain, in place.
+//! Passes pods and pod templates through the chain, in place, and reads `--context`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

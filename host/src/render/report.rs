@@ -1,4 +1,4 @@
-//! `--explain -o json`: what each plugin did, and all warnings and errors, for programs.
+//! `--explain -o json`: what each plugin did, and all warnings and errors, for programs; and `--diff`, for people.
 
 use podloom_mutation::{PluginOutcome, PluginRun, Write};
 use serde_json::{Map, Value, json};

@@ -98,7 +98,8 @@ impl DriftTask {
         }
     }
 
-    /// Looks once; none if there is no chain yet, so nothing can have missed it. Pods are parsed and judged on a blocking thread, with a rest after every few, so that reviews never wait for that.
+    /// Looks once; none if there is no chain yet, so nothing can have missed it. Pods are parsed and judged on a blocking thread, with a
+    /// rest after every few, so that reviews never wait for that.
     async fn look(&self) -> Result<Option<Found>, String> {
         let Some(chain) = self.slot.serving().chain.clone() else {
             return Ok(None);

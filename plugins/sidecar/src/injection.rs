@@ -304,7 +304,7 @@ impl<'c> Record<'c> {
 }
 
 /// A fingerprint of what is injected, not of the rules that say where. Where it changes, every pod is updated that has something
-/// injected.
+/// injected: so no part changes its place here.
 pub(crate) fn hash(config: &Config) -> String {
     let mut hash = START;
     let mut add = |text: &str| hash = fold(hash, text);

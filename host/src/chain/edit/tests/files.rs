@@ -35,7 +35,7 @@ fn check_error(plugins: &str) {
 }
 
 #[test]
-fn only_names_and_digests_rename_files() {
+fn only_names_and_digests_change() {
     check("plugins: []\n", "plugins: []\n");
     check(
         "# Größe, and a.wasm in a comment\nplugins:\n- name: a   # first\n  file:   a.wasm # not packed\n  config: {file: a.wasm, sha256: OLD}\n- {name: b, file: b.wasm, sha256: OLD}\n\n# the end",
