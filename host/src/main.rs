@@ -11,7 +11,6 @@ mod completion;
 mod corpus;
 mod crds;
 mod drift;
-mod error;
 mod explain;
 mod feed;
 mod infra;
@@ -19,7 +18,6 @@ mod lists;
 mod load;
 mod log;
 mod managed_fields;
-mod manifest;
 mod mutator;
 mod output;
 mod plugin;
@@ -36,6 +34,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
+use podloom_manifest::{self as manifest, error};
 
 use crate::cli::{
     Arguments, ChainCommand, CleanerCommand, Command, CorpusCommand, InfraCommand, PluginCommand,

@@ -21,7 +21,6 @@ pub use podloom_engine::namespaces::{
 pub use podloom_engine::plain::plain;
 pub use podloom_engine::readiness::Readiness;
 pub use podloom_engine::sent::{SendMetrics, SendOutcome};
-pub use podloom_engine::workload::selected_labels;
 pub use podloom_engine::{self as engine, TRACES, outbound};
 pub use podloom_infrastructure::{self as infrastructure, InfrastructureSetup};
 pub use podloom_portal::{

@@ -39,7 +39,6 @@ pub mod testing;
 pub mod wakes;
 pub mod watch;
 pub mod wiring;
-pub mod workload;
 pub mod write;
 
 /// The target of spans and events that are steps of traces.

@@ -1,6 +1,7 @@
 //! What is asked of the plugin chain for a pod, and what it answers: plain data, for those who have a pod and for the chain itself.
 
 mod answer;
+mod workload;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -15,6 +16,7 @@ pub use self::answer::{
     CallFailure, Dimension, MutatedPod, Note, PluginOutcome, PluginRun, PodRejection, RejectedPod,
     Severity, remarks, remarks_of, runs, show_bytes, show_duration,
 };
+pub use self::workload::selected_labels;
 pub use podloom_pod_path::{Usage, Write};
 
 /// The label that the API server sets on every namespace.

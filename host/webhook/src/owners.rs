@@ -12,7 +12,7 @@ use kube::api::GetParams;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind, Request};
 use kube::{Client, Resource};
 use podloom_api::SelenosisApi;
-use podloom_controllers::selected_labels;
+use podloom_mutation::selected_labels;
 use podloom_syntax::names::{dns_label, dns_subdomain};
 use podloom_turns::{Passage, Rate, lock};
 use serde::Deserialize;

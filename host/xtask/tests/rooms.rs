@@ -29,6 +29,7 @@ const HELM: &str = "podloom-helm";
 const IM: &str = "podloom-im";
 const IMAGE: &str = "podloom-image";
 const INFRASTRUCTURE: &str = "podloom-infrastructure";
+const MANIFEST: &str = "podloom-manifest";
 const METRICS: &str = "podloom-metrics";
 const MUTATION: &str = "podloom-mutation";
 const MUTATORS: &str = "podloom-mutators";
@@ -48,7 +49,7 @@ const WASM: &str = "wasm32-unknown-unknown";
 /// What the control loop must never see, whatever its features.
 const NO_KUBERNETES: &[&str] = &["kube", "k8s-openapi", "wasmtime"];
 
-const ROOMS: [Room; 30] = [
+const ROOMS: [Room; 31] = [
     Room {
         name: API,
         may_use: &[],
@@ -124,6 +125,11 @@ const ROOMS: [Room; 30] = [
         name: HELM,
         may_use: &[],
         never: &["wasmtime", "tokio", "kube", "k8s-openapi"],
+    },
+    Room {
+        name: MANIFEST,
+        may_use: &[API, MUTATION, POD_PATH, SYNTAX],
+        never: &["wasmtime", "tokio", "kube-client"],
     },
     Room {
         name: ENGINE,
@@ -225,6 +231,7 @@ const ROOMS: [Room; 30] = [
             HELM,
             IMAGE,
             INFRASTRUCTURE,
+            MANIFEST,
             METRICS,
             MUTATION,
             MUTATORS,

@@ -393,7 +393,7 @@ const LINE_BREAKS: [char; 3] = ['\u{85}', '\u{2028}', '\u{2029}'];
 impl Document {
     /// The document as it was written; none if it has to be reformatted: JSON, the items of a List, text that depends on what
     /// stands before its document, and text that kubectl may read as something else.
-    pub(crate) fn as_written(&self) -> Option<String> {
+    pub fn as_written(&self) -> Option<String> {
         let Written { comments, slice } = self.written.as_ref()?;
         let own = self.source.text.get(slice.bytes.clone())?;
         let may_differ = own.contains(LINE_BREAKS) || comments.contains(LINE_BREAKS);

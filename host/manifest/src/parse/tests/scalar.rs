@@ -1,9 +1,9 @@
 use serde_json::Value;
 
-use crate::manifest::parse::{documents, integral, resolve};
-use crate::manifest::source::Source;
-use crate::manifest::syntax::Raw;
-use crate::output;
+use crate::parse::{documents, integral, resolve};
+use crate::source::Source;
+use crate::syntax::Raw;
+use crate::yaml;
 
 /// Each scalar, and what kubectl's library makes of it: JSON, `text`, or `not finite`.
 fn table() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -73,7 +73,7 @@ fn plain_scalars_are_read_as_kubectl_reads_them() {
 #[test]
 fn texts_that_look_like_something_else_are_quoted() {
     for (scalar, expected) in table() {
-        let written = output::yaml(&Value::from(scalar)).unwrap();
+        let written = yaml(&Value::from(scalar)).unwrap();
         let is_quoted = written.starts_with(['"', '\'']);
         assert!(is_quoted || expected == "text", "{scalar}: {written}");
         assert_eq!(read(&written), Ok(Value::from(scalar)), "{written}");

@@ -2,23 +2,24 @@
 
 mod check;
 mod document;
+pub mod error;
 mod kinds;
 mod parse;
 mod slices;
 mod source;
 mod syntax;
 mod untouched;
+mod written;
 
-pub(crate) use check::{Schemas, check, check_with};
-pub(crate) use document::{
-    Document, Step, controller, get, get_mut, metadata, name as field_name, steps,
-};
-pub(crate) use kinds::{
+pub use check::{Schemas, check, check_with};
+pub use document::{Document, Step, controller, get, get_mut, metadata, name as field_name, steps};
+pub use kinds::{
     DocumentKind, NamedTemplate, Outlined, Template, apply as name_templates, is_cleaner,
     is_infrastructure, kind, workload,
 };
-pub(crate) use source::Depth;
-pub(crate) use untouched::{Unknown, unknown_owner};
+pub use source::Depth;
+pub use untouched::{Unknown, unknown_owner};
+pub use written::yaml;
 
 use std::collections::BTreeSet;
 
@@ -28,11 +29,13 @@ use crate::error::{CommandError, Diagnostic};
 
 /// The objects of all files, and what could not be read.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
-    pub(crate) documents: Vec<Document>,
-    pub(crate) errors: Vec<Diagnostic>,
+pub struct Found {
+    /// What could be read.
+    pub documents: Vec<Document>,
+    /// What could not, with the place.
+    pub errors: Vec<Diagnostic>,
     /// Those of the programs that built kustomizations.
-    pub(crate) warnings: Vec<Diagnostic>,
+    pub warnings: Vec<Diagnostic>,
 }
 
 impl Found {
@@ -47,13 +50,13 @@ impl Found {
 
 /// The errors and warnings about the objects.
 #[derive(Debug, Default)]
-pub(crate) struct Findings {
+pub struct Findings {
     /// These end the command.
-    pub(crate) errors: Vec<Diagnostic>,
+    pub errors: Vec<Diagnostic>,
     /// These are only printed: a newer Kubernetes may know the field, and a pod in an unknown kind may be none.
-    pub(crate) warnings: Vec<Diagnostic>,
+    pub warnings: Vec<Diagnostic>,
     /// The indices of the documents that have errors.
-    pub(crate) refused: BTreeSet<usize>,
+    pub refused: BTreeSet<usize>,
 }
 
 /// Reads all objects that can be read: of the files, directories and `-` that `-f` names, in their order, then of the kustomizations.
@@ -61,7 +64,7 @@ pub(crate) struct Findings {
 /// # Errors
 ///
 /// Only what is wrong with the machine or the command line. What is wrong with the files is in the result.
-pub(crate) fn find(
+pub fn find(
     files: &[String],
     kustomizations: &[String],
     depth: Depth,
@@ -79,7 +82,7 @@ pub(crate) fn find(
 /// # Errors
 ///
 /// What is wrong with the machine or the command line, and what `take` returns.
-pub(crate) fn find_each(
+pub fn find_each(
     files: &[String],
     kustomizations: &[String],
     depth: Depth,
@@ -123,7 +126,7 @@ pub(crate) fn find_each(
 /// # Errors
 ///
 /// Everything that cannot be read as an object, in all files at once.
-pub(crate) fn read(files: &[String]) -> Result<Vec<Document>, CommandError> {
+pub fn read(files: &[String]) -> Result<Vec<Document>, CommandError> {
     let found = find(files, &[], Depth::Flat)?;
     found.checked().map_err(CommandError::Invalid)
 }
@@ -133,7 +136,7 @@ pub(crate) fn read(files: &[String]) -> Result<Vec<Document>, CommandError> {
 /// # Errors
 ///
 /// Everything that is not valid YAML.
-pub(crate) fn read_values(file: &str) -> Result<Vec<Value>, CommandError> {
+pub fn read_values(file: &str) -> Result<Vec<Value>, CommandError> {
     let documents = read_any(file)?.into_iter();
     Ok(documents.map(|document| document.value).collect())
 }
@@ -143,7 +146,7 @@ pub(crate) fn read_values(file: &str) -> Result<Vec<Value>, CommandError> {
 /// # Errors
 ///
 /// Everything that is not valid YAML.
-pub(crate) fn read_any(file: &str) -> Result<Vec<Document>, CommandError> {
+pub fn read_any(file: &str) -> Result<Vec<Document>, CommandError> {
     let mut found = Found::default();
     for place in source::find_all(&[file.to_owned()], Depth::Flat, &mut found.errors)? {
         let read = source::open(place.as_deref()).map_err(|error| vec![error]);

@@ -12,7 +12,7 @@ const MOST_REPORTED: usize = 10;
 
 /// What a command does with objects of unknown kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unknown {
+pub enum Unknown {
     /// It passes them on, except for the pod templates that `--pod-template` names.
     PassedOn,
     /// It tries nothing on them.
@@ -106,7 +106,7 @@ pub(super) fn check_others(document: &Document, templates: &[Template], findings
 }
 
 /// Warns of a kind whose labels are protected here, but by the webhook only with `--pod-owner`. None if the user named its template.
-pub(crate) fn unknown_owner(document: &Document) -> Option<Diagnostic> {
+pub fn unknown_owner(document: &Document) -> Option<Diagnostic> {
     let DocumentKind::Workload(template) = kinds::kind(document) else {
         return None;
     };

@@ -1,9 +1,9 @@
 mod named;
 
 use super::{DocumentKind, kind};
-use crate::manifest::field_name;
-use crate::manifest::parse::parse;
-use crate::manifest::source::Source;
+use crate::field_name;
+use crate::parse::parse;
+use crate::source::Source;
 
 /// The kind of a document, the path of its template and the keys of its selector, as text.
 #[track_caller]

@@ -4,14 +4,14 @@ use std::borrow::Borrow;
 use std::sync::Arc;
 
 use podloom_api::{InfrastructureKind, SelenosisApi};
-use podloom_controllers::selected_labels;
+use podloom_mutation::selected_labels;
 use serde_json::{Map, Value, json};
 
 use super::document::{self, Children, Document, Step};
 
 /// The kind of a document, as far as render distinguishes kinds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum DocumentKind {
+pub enum DocumentKind {
     /// Its pod is printed instead of it.
     Browser,
     /// Read, not printed.
@@ -38,11 +38,11 @@ pub(crate) enum DocumentKind {
 
 /// The pod template of a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Template {
+pub struct Template {
     /// The steps from the object to the template.
-    pub(crate) path: Vec<Step>,
+    pub path: Vec<Step>,
     /// The keys of the labels by which the workload finds its pods.
-    pub(crate) selector: Arc<[String]>,
+    pub selector: Arc<[String]>,
 }
 
 impl Template {
@@ -80,7 +80,7 @@ pub(super) const INFRASTRUCTURE: &str = "infrastructure.podloom.dev/v1alpha1";
 pub(super) const CLEANER: &str = "cleaner.vtex.dev/v1alpha";
 
 /// Returns the kind of a document.
-pub(crate) fn kind(document: &Document) -> DocumentKind {
+pub fn kind(document: &Document) -> DocumentKind {
     let api_version = document.api_version.as_str();
     match SelenosisApi::recognize(api_version, &document.kind) {
         Some((_, podloom_api::SelenosisKind::Browser)) => return DocumentKind::Browser,
@@ -130,7 +130,7 @@ pub(crate) fn kind(document: &Document) -> DocumentKind {
 }
 
 /// The pod template of one of Kubernetes' own workloads.
-pub(crate) fn workload(api_version: &str, kind: &str, object: &Value) -> Option<Template> {
+pub fn workload(api_version: &str, kind: &str, object: &Value) -> Option<Template> {
     let mut workloads = WORKLOADS.into_iter();
     let known = workloads.find(|(version, name, _)| *version == api_version && *name == kind);
     known.map(|(_, _, path)| template(object, (api_version, kind), path))
@@ -147,12 +147,12 @@ fn infrastructure_kind(name: &str) -> Option<InfrastructureKind> {
 }
 
 /// Whether an object is in the group of Clusters, whatever its version and kind.
-pub(crate) fn is_infrastructure(document: &Document) -> bool {
+pub fn is_infrastructure(document: &Document) -> bool {
     group(&document.api_version) == group(INFRASTRUCTURE)
 }
 
 /// Whether an object is in the group of Cleaners, whatever its version and kind.
-pub(crate) fn is_cleaner(document: &Document) -> bool {
+pub fn is_cleaner(document: &Document) -> bool {
     group(&document.api_version) == group(CLEANER)
 }
 
@@ -235,7 +235,7 @@ fn selected(workload: &Value, api_version: &str, kind: &str, path: &[Step]) -> A
 
 /// Where a kind has pod templates.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NamedTemplate {
+pub struct NamedTemplate {
     /// The group and the kind, as `keda.sh/ScaledJob`; the core group has no name.
     kind: String,
     /// A JSON pointer in which `*` stands for every element of a list. None if the kind has no pod template.
@@ -248,7 +248,7 @@ impl NamedTemplate {
     /// # Errors
     ///
     /// A sentence that says what to write.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let form =
             "write GROUP/KIND=/path, for example keda.sh/ScaledJob=/spec/jobTargetRef/template";
         let (kind, pointer) = text.split_once('=').ok_or(form)?;
@@ -281,7 +281,7 @@ impl NamedTemplate {
 }
 
 /// Records in each document what is named for its kind.
-pub(crate) fn apply(documents: &mut [Document], named: &[NamedTemplate]) {
+pub fn apply(documents: &mut [Document], named: &[NamedTemplate]) {
     for document in documents {
         let kind = group_and_kind(document);
         let mine: Vec<&NamedTemplate> = named.iter().filter(|named| named.kind == kind).collect();
@@ -299,7 +299,7 @@ const NAMED: [&str; 3] = ["name", "generateName", "namespace"];
 
 /// A document whose object is kept as text, unless it is of one of our kinds. The positions of its fields are forgotten, so it is for
 /// objects that have no mistakes.
-pub(crate) struct Outlined {
+pub struct Outlined {
     /// The document. If the object is kept as text, it has nothing but the object's name.
     outline: Document,
     /// The object as JSON.
@@ -307,7 +307,8 @@ pub(crate) struct Outlined {
 }
 
 impl Outlined {
-    pub(crate) fn of(mut document: Document) -> Self {
+    /// Returns the outline of a document.
+    pub fn of(mut document: Document) -> Self {
         let text = match kind(&document) {
             DocumentKind::Pod | DocumentKind::Workload(_) | DocumentKind::Named(_) => {
                 Some(document.value.to_string().into_boxed_str())
@@ -332,7 +333,7 @@ impl Outlined {
     }
 
     /// The document with its object.
-    pub(crate) fn unfold(self) -> Document {
+    pub fn unfold(self) -> Document {
         let Self { mut outline, text } = self;
         if let Some(text) = text {
             // It is our own text.

@@ -12,13 +12,13 @@ use crate::error::{Diagnostic, Position, quoted};
 
 /// One Kubernetes object, and where each of its fields is written.
 #[derive(Clone, Debug)]
-pub(crate) struct Document {
+pub struct Document {
     /// The object.
-    pub(crate) value: Value,
+    pub value: Value,
     /// Its `apiVersion`.
-    pub(crate) api_version: String,
+    pub api_version: String,
     /// Its `kind`.
-    pub(crate) kind: String,
+    pub kind: String,
     /// The number of the document in its file; the items of a List share one.
     pub(super) number: usize,
     pub(super) source: Source,
@@ -67,12 +67,12 @@ impl SpanTree {
 
 impl Document {
     /// The field `metadata.name`; empty if it is missing.
-    pub(crate) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         self.metadata("name")
     }
 
     /// The namespace the API server would put the object into.
-    pub(crate) fn namespace<'a>(&'a self, default: &'a str) -> &'a str {
+    pub fn namespace<'a>(&'a self, default: &'a str) -> &'a str {
         match self.metadata("namespace") {
             "" => default,
             namespace => namespace,
@@ -84,7 +84,7 @@ impl Document {
     }
 
     /// The object as messages name it: `Browser shop/chrome`.
-    pub(crate) fn title(&self) -> String {
+    pub fn title(&self) -> String {
         let name = match (self.name(), self.metadata("generateName")) {
             ("", "") => "without a name".to_owned(),
             ("", prefix) => format!("{prefix}*"),
@@ -97,7 +97,7 @@ impl Document {
     }
 
     /// A message about one field; with an empty path, about the object.
-    pub(crate) fn diagnostic(&self, path: &[Step], message: impl Into<String>) -> Diagnostic {
+    pub fn diagnostic(&self, path: &[Step], message: impl Into<String>) -> Diagnostic {
         let field = name(path);
         Diagnostic {
             position: Some(self.position(path)),
@@ -122,7 +122,7 @@ impl Document {
     }
 
     /// Where a field is written. For a missing field, where the nearest field around it is.
-    pub(crate) fn position(&self, path: &[Step]) -> Position {
+    pub fn position(&self, path: &[Step]) -> Position {
         let span = &self.deepest(path).value;
         Position {
             file: self.source.name.clone(),
@@ -154,8 +154,10 @@ impl Document {
 
 /// One step from a value to a value inside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub enum Step {
+    /// A key of a map.
     Key(String),
+    /// An index in a list, from 0.
     Index(usize),
 }
 
@@ -166,7 +168,7 @@ impl From<&str> for Step {
 }
 
 /// The value at a path.
-pub(crate) fn get<'a>(value: &'a Value, path: &[Step]) -> Option<&'a Value> {
+pub fn get<'a>(value: &'a Value, path: &[Step]) -> Option<&'a Value> {
     path.iter().try_fold(value, |value, step| match step {
         Step::Key(key) => value.get(key),
         Step::Index(index) => value.get(index),
@@ -174,7 +176,7 @@ pub(crate) fn get<'a>(value: &'a Value, path: &[Step]) -> Option<&'a Value> {
 }
 
 /// The value at a path, to change it.
-pub(crate) fn get_mut<'a>(value: &'a mut Value, path: &[Step]) -> Option<&'a mut Value> {
+pub fn get_mut<'a>(value: &'a mut Value, path: &[Step]) -> Option<&'a mut Value> {
     path.iter().try_fold(value, |value, step| match step {
         Step::Key(key) => value.get_mut(key),
         Step::Index(index) => value.get_mut(index),
@@ -182,7 +184,7 @@ pub(crate) fn get_mut<'a>(value: &'a mut Value, path: &[Step]) -> Option<&'a mut
 }
 
 /// The path that a JSON Pointer (RFC 6901) means in a value. A number is an index only in a list.
-pub(crate) fn steps(value: &Value, pointer: &str) -> Vec<Step> {
+pub fn steps(value: &Value, pointer: &str) -> Vec<Step> {
     let mut path = Vec::new();
     for segment in pointer.split('/').skip(1) {
         let index = match get(value, &path) {
@@ -229,7 +231,7 @@ fn unescape(segment: &str) -> String {
 }
 
 /// The path as text; empty for the document itself.
-pub(crate) fn name(path: &[Step]) -> String {
+pub fn name(path: &[Step]) -> String {
     let mut text = String::new();
     for step in path {
         match step {
@@ -260,14 +262,14 @@ fn is_plain(key: &str) -> bool {
 // What every object has.
 
 /// A field of the metadata; empty if there is none.
-pub(crate) fn metadata<'o>(object: &'o Value, field: &str) -> &'o str {
+pub fn metadata<'o>(object: &'o Value, field: &str) -> &'o str {
     let metadata = object.get("metadata");
     let text = metadata.and_then(|it| it.get(field)?.as_str());
     text.unwrap_or_default()
 }
 
 /// What an object says of its controller.
-pub(crate) fn controller(object: &Value) -> Option<&Map<String, Value>> {
+pub fn controller(object: &Value) -> Option<&Map<String, Value>> {
     let owners = object.pointer("/metadata/ownerReferences")?.as_array()?;
     let mut owners = owners.iter().filter_map(Value::as_object);
     owners.find(|owner| owner.get("controller") == Some(&true.into()))

@@ -2,7 +2,7 @@ mod scalar;
 mod verbatim;
 
 use super::{Source, parse};
-use crate::manifest::{Step, steps};
+use crate::{Step, steps};
 
 fn source(text: &str) -> Source {
     Source {

@@ -17,33 +17,33 @@ const MESSAGE: usize = 20 << 10;
 
 /// A position in the input. Lines and columns count from one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Position {
+pub struct Position {
     /// The file as the user named it, or `-`.
-    pub(crate) file: Arc<str>,
+    pub file: Arc<str>,
     /// The number of the document in the file.
-    pub(crate) document: usize,
+    pub document: usize,
     /// The line, or 0 if it is unknown.
-    pub(crate) line: u64,
+    pub line: u64,
     /// The column, in characters.
-    pub(crate) column: u64,
+    pub column: u64,
 }
 
 /// One error or warning about the input.
 #[derive(Clone, Debug)]
-pub(crate) struct Diagnostic {
+pub struct Diagnostic {
     /// Where it is; none if it is about no single document.
-    pub(crate) position: Option<Position>,
+    pub position: Option<Position>,
     /// The object, as `Browser shop/chrome`.
-    pub(crate) object: Option<String>,
+    pub object: Option<String>,
     /// The field, as `spec.browserVersion`.
-    pub(crate) field: Option<String>,
+    pub field: Option<String>,
     /// What is wrong and what to do instead.
-    pub(crate) message: String,
+    pub message: String,
 }
 
 impl Diagnostic {
     /// A message about the input as a whole.
-    pub(crate) fn new(message: impl Into<String>) -> Self {
+    pub fn new(message: impl Into<String>) -> Self {
         Self {
             position: None,
             object: None,
@@ -53,7 +53,7 @@ impl Diagnostic {
     }
 
     /// A message about a position whose object is not known yet.
-    pub(crate) fn at(position: Position, message: impl Into<String>) -> Self {
+    pub fn at(position: Position, message: impl Into<String>) -> Self {
         Self {
             position: Some(position),
             ..Self::new(message)
@@ -89,22 +89,22 @@ impl fmt::Display for Diagnostic {
 }
 
 /// A text from outside as messages show it: without control characters, and cut.
-pub(crate) fn shown(text: &str) -> String {
+pub fn shown(text: &str) -> String {
     escape_controls(&cut(text))
 }
 
 /// A value from outside as messages quote it.
-pub(crate) fn quoted(value: &str) -> String {
+pub fn quoted(value: &str) -> String {
     format!("{:?}", text::cut(value, WORD, CUT))
 }
 
 /// A value of JSON from outside as messages show it.
-pub(crate) fn value(value: &serde_json::Value) -> String {
+pub fn value(value: &serde_json::Value) -> String {
     text::cut(&value.to_string(), WORD, CUT).into_owned()
 }
 
 /// Cuts each word that is too long, such as a name of 80 KB, and then the whole. What a message says about a word stays.
-pub(crate) fn cut(text: &str) -> Cow<'_, str> {
+pub fn cut(text: &str) -> Cow<'_, str> {
     if text.len() <= WORD {
         return Cow::Borrowed(text);
     }
@@ -123,7 +123,7 @@ pub(crate) fn cut(text: &str) -> Cow<'_, str> {
 }
 
 /// Escapes control characters: on a terminal they could move the cursor or change what was printed before.
-pub(crate) fn escape_controls(text: &str) -> String {
+pub fn escape_controls(text: &str) -> String {
     text.chars()
         .flat_map(|char| {
             let escaped = char.is_control().then(|| char.escape_unicode());
@@ -135,7 +135,7 @@ pub(crate) fn escape_controls(text: &str) -> String {
 
 /// Why a command failed. The variant decides the exit code.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum CommandError {
+pub enum CommandError {
     /// The input is invalid, so the command did nothing. Lists all errors at once.
     #[error("the input is invalid")]
     Invalid(Vec<Diagnostic>),
@@ -158,12 +158,12 @@ pub(crate) enum CommandError {
 
 impl CommandError {
     /// One error about the input as a whole.
-    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+    pub fn invalid(message: impl Into<String>) -> Self {
         Self::Invalid(vec![Diagnostic::new(message)])
     }
 
     /// The exit code: 1 for invalid input or a failed check, 2 for wrong usage, 3 for the rest, 4 for differences.
-    pub(crate) const fn code(&self) -> u8 {
+    pub const fn code(&self) -> u8 {
         match self {
             Self::Invalid(_) | Self::CheckFailed(_) | Self::Reported => 1,
             Self::Usage(_) => 2,

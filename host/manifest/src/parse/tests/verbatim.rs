@@ -1,5 +1,5 @@
-use crate::manifest::parse::parse;
-use crate::manifest::source::Source;
+use crate::parse::parse;
+use crate::source::Source;
 
 #[track_caller]
 fn check(text: &str, expected: &[Option<&str>]) {

@@ -18,12 +18,12 @@ use super::untouched::{self, Unknown};
 use crate::error::{CommandError, quoted, value};
 
 /// Checks every object: our own kinds against their CRDs, pods and templates against the Pod's types.
-pub(crate) fn check(documents: &[Document], unknown: Unknown) -> Result<Findings, CommandError> {
+pub fn check(documents: &[Document], unknown: Unknown) -> Result<Findings, CommandError> {
     check_with(&mut Schemas::default(), documents, unknown)
 }
 
 /// Like [`check`], with schemas that were needed before.
-pub(crate) fn check_with(
+pub fn check_with(
     schemas: &mut Schemas,
     documents: &[Document],
     unknown: Unknown,
@@ -105,7 +105,7 @@ fn check_other(document: &Document, unknown: Unknown, findings: &mut Findings) {
 
 /// The schemas of our kinds, by kind. Each is compiled when it is first needed.
 #[derive(Default)]
-pub(crate) struct Schemas(BTreeMap<String, Schema>);
+pub struct Schemas(BTreeMap<String, Schema>);
 
 impl Schemas {
     /// The schema of a kind of this name; none if the kind is not ours.

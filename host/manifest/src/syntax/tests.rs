@@ -1,7 +1,7 @@
 mod numbering;
 
 use super::nodes;
-use crate::manifest::source::Source;
+use crate::source::Source;
 
 /// The lines of the errors, and how many documents are valid.
 #[track_caller]

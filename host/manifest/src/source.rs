@@ -18,14 +18,14 @@ const MAX_BYTES: u64 = 16 * 1024 * 1024;
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     /// The file as the user named it, or `-`.
-    pub(crate) name: Arc<str>,
+    pub name: Arc<str>,
     /// Its content.
-    pub(crate) text: Arc<str>,
+    pub text: Arc<str>,
 }
 
 /// Whether subdirectories are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Depth {
+pub enum Depth {
     /// Only the files of the directory itself.
     Flat,
     /// The files of all subdirectories too.
@@ -33,7 +33,8 @@ pub(crate) enum Depth {
 }
 
 impl Depth {
-    pub(crate) const fn of(is_recursive: bool) -> Self {
+    /// Returns how deep directories are read: with everything below them, or their own files only.
+    pub const fn of(is_recursive: bool) -> Self {
         match is_recursive {
             true => Self::Recursive,
             false => Self::Flat,
@@ -41,8 +42,8 @@ impl Depth {
     }
 }
 
-/// Finds all files, in their order, none for standard input, and adds an error for each that is not there. For a directory it finds its `.yaml`, `.yml` and
-/// `.json` files, sorted by name.
+/// Finds all files, in their order, and adds an error for each that is not there. Standard input has none. For a directory it finds
+/// its `.yaml`, `.yml` and `.json` files, sorted by name.
 pub(super) fn find_all(
     files: &[String],
     depth: Depth,
