@@ -226,9 +226,13 @@ impl Board {
             return (false, None);
         }
         self.waiting.retain(|waiting| waiting != id);
+        let attempt = Attempt {
+            state: AttemptState::Running,
+            ..attempt.clone()
+        };
         let running = (Arc::clone(&id.namespace), attempt.clone());
         self.running.insert(Arc::clone(&id.uid), running);
-        (true, Some(attempt.clone()))
+        (true, Some(attempt))
     }
 
     /// Notes what came of an attempt, unless the Cleaner was forgotten. Returns who is woken: that Cleaner, and the first one that waits

@@ -1,7 +1,7 @@
 //! Events about our objects, sent in the background. The queues are bounded, and what does not fit is dropped.
 //!
 //! An Event is created in the namespace of its object; Events about cluster-scoped objects are in the namespace `default`. The rights
-//! for both are part of every duty's row (`duties::Row::all_rights`).
+//! for both are part of every duty's row.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};

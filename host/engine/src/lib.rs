@@ -4,7 +4,7 @@
 //! outcome into the world, and the plan is made again until it has no action left. The engine handles what is the same for all kinds:
 //! backoff, timeouts, panics, caches that lag, watches that died silently, Events, metrics, and the requests themselves.
 //!
-//! From the bottom up: requests ([`mod@write`], [`read`], [`answer`]), one pass over one object (`pass`), its controller (`drive`), the
+//! From the bottom up: requests ([`mod@write`], [`read`], [`answer`]), one pass over one object and its controller ([`pass`]), the
 //! watches that wake objects ([`wiring`]), and the watched namespaces ([`scope`]). Beside them: requests out of the cluster
 //! ([`outbound`]), what is wrong with an object and where ([`finding`]), and words of tenants in messages ([`shown`]).
 

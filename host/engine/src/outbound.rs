@@ -5,7 +5,7 @@
 //! 1. The [`Url`] is parsed once (`url`), so that no two parsers can disagree about its host.
 //! 2. The request waits for a permit (`permits`), then for room to look up the name.
 //! 3. The name is resolved once (`resolve`), each address is checked against the caller's [`Rules`] (`policy`), and an
-//!    allowed address is dialled (`connect`). The name is not looked up again, so a DNS answer that changes (DNS rebinding) has no
+//!    allowed address is dialled (`exchange`). The name is not looked up again, so a DNS answer that changes (DNS rebinding) has no
 //!    effect. If a proxy leads there (`proxy`), the proxy is asked for that address, and never for the name: it would look it up
 //!    itself, and reach what the rules block.
 //! 4. The TLS handshake verifies the certificate for the URL's host, whatever address was dialled (`tls`).

@@ -87,6 +87,7 @@ pub fn begin(
         allow: setup.allow.clone(),
         deny: setup.deny.clone(),
     };
+    // Of its own: names of kubeconfigs that hang must not keep requests to IM from being sent.
     let resolver: Arc<dyn Resolve> = Arc::new(SystemResolver::with_proxies());
     let duty = Duty {
         live: Live {
@@ -103,7 +104,6 @@ pub fn begin(
         metas,
         hub,
         rules,
-        resolver,
         silent: Silent::default(),
         setup,
     };

@@ -3,11 +3,11 @@
 //! Each PortalExpose says what it wants to know ([`Relays::set`]), reads the latest result ([`Relays::link`]), and is woken when a
 //! result changes ([`Relays::changes`]). Nothing here knows Kubernetes.
 //!
-//! - `board` remembers who wants to know what, and the results. It is a state machine without I/O.
-//! - `watch` is a control loop with one id for each relay, however many PortalExposes use it. `schedule` says when a relay is due, and
-//!   `accounts` sees to it that no namespace takes the looks of others.
-//! - `poll` sends the requests, with the client of `outbound`. `reply` reads the answers.
-//! - `link` is what is known of one hostname at one relay, and `answer` what one look at it found.
+//! - `board` remembers who wants to know what, and the results, says when a relay is due, and sees to it that no namespace takes the
+//!   looks of others. It is a state machine without I/O.
+//! - `watch` is a control loop with one id for each relay, however many PortalExposes use it.
+//! - `poll` sends the requests, with the client of `outbound`, and reads the answers.
+//! - `answer` is what one look at a hostname found, and what is known of it at one relay.
 //!
 //! Trouble with a relay is a result, not an error, and no text of a relay ever gets into a result.
 

@@ -747,9 +747,7 @@ fn forget(world: &mut World, at: Timestamp) {
     known.has_no_template = false;
 }
 
-// Puts the outcome of an action into the world. Pure.
-
-/// Puts the outcome of an action into the world.
+/// Puts the outcome of an action into the world. Pure.
 pub(crate) fn learn(world: &mut World, outcome: Outcome) -> Remains {
     match outcome {
         Outcome::Marked(cluster) => {

@@ -10,7 +10,7 @@ use kube::core::ApiResource;
 use podloom_api::{CloudObject, ClusterObject, InfrastructureProviderObject};
 use podloom_engine::kind::{Kind, ResourceScope};
 use podloom_engine::metrics::{NONE, UNREADABLE, phases};
-use podloom_engine::outbound::Resolve;
+use podloom_engine::outbound::SystemResolver;
 use podloom_engine::readable::Readable;
 use podloom_engine::scope::{Pace, WatchScope};
 use podloom_engine::wiring::{self, Wiring};
@@ -41,7 +41,6 @@ pub(super) struct Duty {
     pub(super) secrets: Secrets,
     pub(super) im: Arc<dyn InfrastructureManager>,
     pub(super) rules: ImRules,
-    pub(super) resolver: Arc<dyn Resolve>,
     pub(super) silent: Silent,
     pub(super) metrics: InfrastructureMetrics,
     pub(super) setup: InfrastructureSetup,
@@ -186,7 +185,7 @@ impl Duty {
             secrets: self.secrets.clone(),
             prober: Prober::new(
                 &self.rules,
-                Arc::clone(&self.resolver),
+                Arc::new(SystemResolver::with_proxies()),
                 self.metrics.outbound.clone(),
             ),
             memory: self.hub.memory.clone(),

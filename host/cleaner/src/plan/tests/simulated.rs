@@ -75,6 +75,8 @@ fn in_lines(status: &CleanerStatus) -> Value {
         (format!("{place:02}"), Value::from(line))
     });
     let (conditions, objects): (Map<_, _>, Map<_, _>) = (conditions.collect(), objects.collect());
+    let listed = status.conditions.iter().flatten().count();
+    assert_eq!(conditions.len(), listed, "a condition is there twice");
     let mut value = serde_json::to_value(status).unwrap();
     if status.conditions.is_some() {
         value["conditions"] = conditions.into();

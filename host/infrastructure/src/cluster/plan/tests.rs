@@ -4,7 +4,7 @@ mod repair;
 
 use podloom_api::ClusterState;
 use podloom_scripted::difference;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use self::setting::Case;
 use self::simulated::{SETTINGS, Simulation};
@@ -43,12 +43,15 @@ fn shown(case: &Case) -> Value {
 /// A status with its conditions by type: of a list, nothing or all is different.
 fn by_type(mut status: Value) -> Value {
     if let Some(Value::Array(conditions)) = status.get_mut("conditions").map(Value::take) {
+        let listed = conditions.len();
         let conditions = conditions.into_iter().map(|mut it| {
             let type_ = it["type"].take().as_str().unwrap().to_owned();
             it.as_object_mut().unwrap().remove("type");
             (type_, it)
         });
-        status["conditions"] = Value::Object(conditions.collect());
+        let conditions: Map<_, _> = conditions.collect();
+        assert_eq!(conditions.len(), listed, "a condition is there twice");
+        status["conditions"] = conditions.into();
     }
     status
 }
