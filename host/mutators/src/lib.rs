@@ -45,5 +45,4 @@ pub use plugin::{Inspection, inspect};
 pub use proof::{ProofFailure, ProofProblem, SAMPLE_PODS, sample_pods};
 pub use signature::{KeyError, PublicKey, SignatureError, Signers};
 pub use stamp::{CHAIN, MUTATIONS, MutationEntry};
-pub use warnings::ChainWarning;
-pub use warnings::Denials;
+pub use warnings::{ChainWarning, Denials};

@@ -68,12 +68,9 @@ mod transaction;
 mod walk;
 
 pub use access::{Access, AccessLimits};
-pub use compare::element_segments;
-pub use compare::{ChangeKind, PodChange, compare};
+pub use compare::{ChangeKind, PodChange, compare, element_segments};
 pub use error::{AccessError, EditError, LimitExceeded, shown};
-pub use examine::UnknownField;
-pub use examine::nearest;
-pub use examine::{SchemaViolation, ViolationKind, examine};
+pub use examine::{SchemaViolation, UnknownField, ViolationKind, examine, nearest};
 pub use grant::{Disturbance, GrantError, Grants};
 pub use protected::LAST_APPLIED;
 pub use transaction::{Fields, Patch, Trace, Transaction, Usage, Write};
