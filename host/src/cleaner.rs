@@ -6,11 +6,8 @@ use anstyle::Style;
 use jiff::Timestamp;
 use kube::Client;
 use podloom_api::{CleanerObject, CleanerSpec, ConditionResult, ConditionVerdict, PlannedObject};
-use podloom_controllers::CleanerSettings;
-use podloom_controllers::cleaner::offline;
-use podloom_controllers::cleaner::offline::{
-    Cause, Live, Next, Question, Rehearsal, Stage, TargetLine,
-};
+use podloom_cleaner::CleanerSettings;
+use podloom_cleaner::offline::{self, Cause, Live, Next, Question, Rehearsal, Stage, TargetLine};
 use podloom_syntax::text::{cut, joined};
 use serde_json::{Value, json};
 

@@ -7,7 +7,7 @@
 //! - A deadline for each request, for a server that keeps the socket open but sends nothing. It includes retries after 429, 503 and
 //!   504, and reading the answer. A watch must start within it; after that the controllers limit its silence themselves. The same
 //!   holds for lists that are read object by object, whose readers limit it.
-//! - Proxies, as kubectl finds them ([`podloom_controllers::outbound`]).
+//! - Proxies, as kubectl finds them ([`podloom_engine::outbound`]).
 //! - An idle timeout shorter than the deadline. So when a request misses its deadline, all connections that were idle as long are
 //!   closed as well, and the next request opens a new one.
 
@@ -29,8 +29,8 @@ use kube::client::retry::{InvalidBackoff, RetryPolicy};
 use kube::client::{Body, ConfigExt};
 use kube::config::Kubeconfig;
 use kube::{Client, Config};
-use podloom_controllers::Clock;
-use podloom_controllers::outbound::{Proxies, Proxy, ProxyError, Scheme};
+use podloom_engine::clock::Clock;
+use podloom_engine::outbound::{Proxies, Proxy, ProxyError, Scheme};
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;

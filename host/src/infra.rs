@@ -5,10 +5,9 @@ use podloom_api::{
     CloudKind, CloudObject, ClusterObject, InfrastructureKind, InfrastructureProviderObject,
     ProviderKind,
 };
-use podloom_controllers::Findings;
-use podloom_controllers::infrastructure::offline;
-use podloom_controllers::infrastructure::offline::Request;
-use podloom_controllers::infrastructure::validate::ClusterAround;
+use podloom_engine::finding::Findings;
+use podloom_infrastructure::offline::{self, Request};
+use podloom_infrastructure::validate::ClusterAround;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use podloom_controllers::TRACES;
+use podloom_engine::TRACES;
 use podloom_mutation::{MutatedPod, PodMutator, PodRejection, PodRequest, RejectedPod};
 use podloom_mutators::{Chain, PluginMetrics, Progress, Serving, Slot, Values};
 use podloom_webhook::PeerTurns;

@@ -9,7 +9,7 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use anyhow::Context;
-use podloom_controllers::{Finding, Findings};
+use podloom_engine::finding::{Finding, Findings};
 use podloom_mutation::{NamespaceMetadata, PluginRun, PodMutator, Severity, remarks_of};
 use podloom_mutators::Chain;
 use serde::de::DeserializeOwned;
@@ -635,8 +635,8 @@ fn pods_of_browsers<'a, D: Borrow<Document>>(
 /// A message at the field of a finding.
 pub(crate) fn diagnostic(document: &Document, finding: &Finding, message: String) -> Diagnostic {
     let steps = finding.path.0.iter().map(|step| match step {
-        podloom_controllers::Step::Key(key) => Step::Key(key.clone()),
-        podloom_controllers::Step::Index(index) => Step::Index(*index),
+        podloom_engine::finding::Step::Key(key) => Step::Key(key.clone()),
+        podloom_engine::finding::Step::Index(index) => Step::Index(*index),
     });
     document.diagnostic(&steps.collect::<Vec<_>>(), message)
 }

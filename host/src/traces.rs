@@ -1,6 +1,6 @@
 //! Traces: how long each step of a session or of an admission review took, sent to a receiver of OpenTelemetry.
 //!
-//! The code says what its steps are with spans of the target [`podloom_controllers::TRACES`], at the lowest level. Without `--otlp-endpoint` nobody listens to them,
+//! The code says what its steps are with spans of the target [`podloom_engine::TRACES`], at the lowest level. Without `--otlp-endpoint` nobody listens to them,
 //! and one costs as much as a log line that is filtered out. With it, [`Collect`] makes steps of them, and [`Exporter`] sends
 //! those in the background.
 //!
@@ -17,7 +17,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use podloom_controllers::{SendMetrics, SendOutcome, TRACES};
+use podloom_engine::TRACES;
+use podloom_engine::sent::{SendMetrics, SendOutcome};
 use podloom_mutation::{MutatedPod, PluginOutcome, PluginRun, RejectedPod, runs};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::Sender;

@@ -17,7 +17,7 @@ const DATE: Duration = Duration::from_secs(1);
 ///
 /// ```
 /// use std::time::{Duration, Instant, SystemTime};
-/// use podloom_controllers::Clock;
+/// use podloom_engine::clock::Clock;
 ///
 /// let clock = Clock::new();
 /// let an_hour_ago = SystemTime::now() - Duration::from_secs(3600);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use clap::builder::FalseyValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
-use podloom_controllers::{CleanerSettings, GroupResource};
+use podloom_cleaner::{CleanerSettings, GroupResource};
 
 use super::namespace;
 

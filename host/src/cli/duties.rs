@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args};
-use podloom_controllers::outbound::Cidr;
-use podloom_controllers::{ChainPolicy, ClientVersion, Observation, TunnelSettings};
+use podloom_engine::outbound::Cidr;
+use podloom_portal::{ChainPolicy, ClientVersion, Observation, TunnelSettings};
 
 use super::{duration, namespace};
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
 use podloom_api::SelenosisApi;
-use podloom_controllers::UnreadNamespaces;
 use podloom_controllers::duties::{Chain, Duty};
+use podloom_engine::namespaces::UnreadNamespaces;
 use podloom_mutators::{PublicKey, Signers};
 
 use super::cleaner::CleanerArguments;

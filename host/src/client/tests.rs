@@ -14,7 +14,7 @@ use hyper::body::{Bytes, Frame};
 use kube::Config;
 use kube::client::Body;
 use kube::client::retry::RetryPolicy;
-use podloom_controllers::Clock;
+use podloom_engine::clock::Clock;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, sleep};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use podloom_api::{BrowserConfigObject, BrowserObject, SelenosisApi, SelenosisKind};
-use podloom_controllers::render::ConfigRef;
+use podloom_browser::render::ConfigRef;
 use serde_json::Value;
 use tokio::sync::mpsc::Sender;
 

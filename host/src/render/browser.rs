@@ -4,10 +4,10 @@ use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use podloom_api::{BrowserConfigObject, BrowserObject, SelenosisApi, names};
-use podloom_controllers::render::{
+use podloom_browser::render::{
     ConfigRef, Missing, RenderError, ResolveError, accept, browser_labels, render_pod, resolve,
 };
-use podloom_controllers::validate::{self, Finding};
+use podloom_browser::validate::{self, Finding};
 use podloom_mutation::{NamespaceMetadata, PodRequest};
 
 use super::Namespaces;

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Service;
 use podloom_api::{PortalExposeObject, TunnelClassObject, names};
-use podloom_controllers::portal::Candidate;
-use podloom_controllers::portal::offline::{self, OfflineTunnel};
-use podloom_controllers::portal::validate::{Around, tunnel_class};
-use podloom_controllers::{Finding, Subject, TunnelSettings};
+use podloom_engine::finding::{Finding, Subject};
+use podloom_portal::offline::{self, OfflineTunnel};
+use podloom_portal::validate::{Around, tunnel_class};
+use podloom_portal::{Candidate, TunnelSettings};
 use serde::de::DeserializeOwned;
 
 use super::pod::mutate;

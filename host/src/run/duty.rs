@@ -14,7 +14,8 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
-use podloom_controllers::{ControllerError, plain};
+use podloom_controllers::ControllerError;
+use podloom_engine::plain::plain;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::preflight::Preflight;

@@ -12,7 +12,8 @@ use futures::{FutureExt, future};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use podloom_api::names::event;
-use podloom_controllers::{Events, Notice, UnreadNamespaces, namespaces_are_refused};
+use podloom_engine::events::{Events, Notice};
+use podloom_engine::namespaces::{self, UnreadNamespaces};
 use podloom_metrics::{By, metrics};
 use podloom_mutators::{
     Admit, Chain, Engine, EngineOptions, InstanceAllocation, Loader, Plugin, PluginMetrics, Reload,
@@ -156,7 +157,7 @@ fn admit(client: Client, unread: UnreadNamespaces) -> Admit {
                 return Ok(());
             };
             // Without an answer, each pod whose namespace is not known is refused.
-            match namespaces_are_refused(&client).await {
+            match namespaces::are_refused(&client).await {
                 false => Ok(()),
                 true => Err(format!(
                     "plugin {plugin} needs the labels or annotations of namespaces, which the operator may not read: grant it to list \

@@ -7,7 +7,9 @@ use std::{fs, process};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use podloom_control_loop::LoopMetrics;
-use podloom_controllers::{BlockingThreads, Clock, ControllerMetrics};
+use podloom_controllers::ControllerMetrics;
+use podloom_engine::blocking::BlockingThreads;
+use podloom_engine::clock::Clock;
 use podloom_mutators::PluginMetrics;
 use podloom_webhook::PeerTurns;
 

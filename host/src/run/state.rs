@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use podloom_controllers::Readiness;
 use podloom_controllers::duties::{Chain, Row};
+use podloom_engine::readiness::Readiness;
 use podloom_mutators::Slot;
 use podloom_webhook::CertificateSlot;
 use prometheus_client::metrics::gauge::Gauge;

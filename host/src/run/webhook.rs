@@ -7,9 +7,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use futures::FutureExt;
 use futures::future::{self, BoxFuture, OptionFuture};
+use podloom_cleaner::CleanerValidator;
 use podloom_control_loop::LoopMetrics;
+use podloom_controllers::AdmissionCaches;
 use podloom_controllers::duties::Object;
-use podloom_controllers::{AdmissionCaches, CleanerValidator};
 use podloom_mutation::PodMutator;
 use podloom_turns::{Limits, Lines};
 use podloom_webhook::{

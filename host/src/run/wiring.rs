@@ -7,14 +7,17 @@ use anyhow::{Context, Result};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kube::{Client, Config};
+use podloom_browser::{BrowserSetup, Timeouts};
+use podloom_cleaner::CleanerSetup;
 use podloom_control_loop::LoopMetrics;
 use podloom_controllers::duties::{Chain, Duty, GivenNames, Row};
-use podloom_controllers::outbound::{Pem, Roots, Tls};
-use podloom_controllers::{
-    BlockingThreads, BrowserSetup, CleanerSetup, Clock, ControllerMetrics, DutySetup,
-    InfrastructureSetup, PortalSetup, RelaySettings, Setup, Timeouts,
-};
+use podloom_controllers::{ControllerMetrics, DutySetup, Setup};
+use podloom_engine::blocking::BlockingThreads;
+use podloom_engine::clock::Clock;
+use podloom_engine::outbound::{Pem, Roots, Tls};
+use podloom_infrastructure::InfrastructureSetup;
 use podloom_mutators::{PluginMetrics, Values};
+use podloom_portal::{PortalSetup, RelaySettings};
 use podloom_webhook::PeerTurns;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;

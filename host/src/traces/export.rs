@@ -15,7 +15,7 @@ use hyper::body::Bytes;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use podloom_controllers::{SendMetrics, SendOutcome};
+use podloom_engine::sent::{SendMetrics, SendOutcome};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::Receiver;

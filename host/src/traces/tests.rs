@@ -13,7 +13,8 @@ use tracing_subscriber::layer::SubscriberExt;
 use super::Collect;
 use super::export::{Endpoint, Rejected, body, rejected};
 use super::{FieldValue, Step};
-use podloom_controllers::{SendMetrics, TRACES};
+use podloom_engine::TRACES;
+use podloom_engine::sent::SendMetrics;
 
 const UID: &str = "0f5e8d2a-7c1b-4a3e-9d10-2b6c4e8fa001";
 const TRACE: &str = "0f5e8d2a7c1b4a3e9d102b6c4e8fa001";

@@ -26,7 +26,7 @@ use kube::Client;
 use podloom_control_loop::{
     ControlLoop, Next, Options, Recorder, handler_fn, source_fn, storage_fn,
 };
-use podloom_controllers::Clock;
+use podloom_engine::clock::Clock;
 use podloom_metrics::{By, metrics};
 use prometheus_client::metrics::gauge::Gauge;
 use rustls::ServerConfig;

@@ -9,7 +9,8 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
 use kube::core::PartialObjectMeta;
 use kube::{Api, Client};
-use podloom_controllers::{AdmissionCaches, about_namespace};
+use podloom_controllers::AdmissionCaches;
+use podloom_engine::namespaces::about;
 use podloom_mutation::NamespaceMetadata;
 use podloom_turns::lock;
 use tokio::time::timeout_at;
@@ -69,7 +70,7 @@ impl ClusterNamespaces {
         match timeout_at(patience(deadline), self.api.list_metadata(&one)).await {
             Ok(Ok(found)) => Some(found.items.into_iter().next().map_or_else(
                 || NamespaceMetadata::nothing_but(name),
-                |namespace: PartialObjectMeta<Namespace>| about_namespace(namespace.metadata),
+                |namespace: PartialObjectMeta<Namespace>| about(namespace.metadata),
             )),
             Ok(Err(kube::Error::Api(status))) if status.is_forbidden() => {
                 let pause = Some(Instant::now() + PAUSE);

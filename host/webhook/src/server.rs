@@ -18,7 +18,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use futures::{FutureExt, stream};
 use http_body_util::BodyExt;
-use podloom_controllers::TRACES;
+use podloom_engine::TRACES;
 use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::time::timeout_at;

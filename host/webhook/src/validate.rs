@@ -11,16 +11,17 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, TryFutureExt};
 use kube::core::ObjectMeta;
 use podloom_api::{BrowserConfigObject, CleanerObject, SelenosisApi};
-use podloom_controllers::infrastructure::validate as infrastructure;
-use podloom_controllers::portal::validate as portal;
-use podloom_controllers::render::Pair;
-use podloom_controllers::validate::{self, Before, DryPod, DryPods, Version};
-use podloom_controllers::{
-    AdmissionCaches, BlockingThreads, CleanerValidator, Finding, Findings, Subject,
-};
+use podloom_browser::render::Pair;
+use podloom_browser::validate::{self, Before, DryPod, DryPods, Version};
+use podloom_cleaner::CleanerValidator;
+use podloom_controllers::AdmissionCaches;
+use podloom_engine::blocking::BlockingThreads;
+use podloom_engine::finding::{Finding, Findings, Subject};
+use podloom_infrastructure::validate as infrastructure;
 use podloom_mutation::{
     NamespaceMetadata, PluginOutcome, PodMutator, PodRejection, PodRequest, RejectedPod,
 };
+use podloom_portal::validate as portal;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout_at;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 
 use clap::Parser;
-use podloom_controllers::Timeouts;
+use podloom_browser::Timeouts;
 use podloom_controllers::duties::{Duty, Replicas, Row};
 
 use super::{candidate_of, timeouts};

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Error;
 use kube::api::ObjectMeta;
 use podloom_controllers::duties::WEBHOOK_NAME;
-use podloom_controllers::plain;
+use podloom_engine::plain::plain;
 use rustls::pki_types::ServerName;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use podloom_control_loop::Recorder;
-use podloom_controllers::outbound::{Pem, PemError};
-use podloom_controllers::plain;
+use podloom_engine::outbound::{Pem, PemError};
+use podloom_engine::plain::plain;
 use rustls::crypto::ring;
 use rustls::sign::CertifiedKey;
 use tokio::sync::Semaphore;

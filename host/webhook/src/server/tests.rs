@@ -11,7 +11,9 @@ use axum::extract::ConnectInfo;
 use axum::http::{Request, StatusCode};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
-use podloom_controllers::{AdmissionCaches, BlockingThreads, CleanerSettings, CleanerValidator};
+use podloom_cleaner::{CleanerSettings, CleanerValidator};
+use podloom_controllers::AdmissionCaches;
+use podloom_engine::blocking::BlockingThreads;
 use podloom_mutation::{
     MutatedPod, NamespaceMetadata, PodMutator, PodRejection, PodRequest, RejectedPod,
 };

@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 use futures::FutureExt;
 use futures::future::{self, BoxFuture};
 use podloom_api::TunnelClassObject;
-use podloom_controllers::{AdmissionCaches, BlockingThreads, CleanerSettings, CleanerValidator};
+use podloom_cleaner::{CleanerSettings, CleanerValidator};
+use podloom_controllers::AdmissionCaches;
+use podloom_engine::blocking::BlockingThreads;
 use podloom_mutation::{
     CallFailure, MutatedPod, NamespaceMetadata, PluginOutcome, PluginRun, PodMutator, PodRejection,
     PodRequest, RejectedPod,

@@ -13,7 +13,7 @@ use kube::api::{Patch, PatchParams};
 use kube::client::Body;
 use kube::{Api, Client};
 use podloom_control_loop::NoRecorder;
-use podloom_controllers::Clock;
+use podloom_engine::clock::Clock;
 use podloom_webhook::{CertificateMetrics, CertificateSlot, Hosts, OwnSetup, issue, serve_own};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
