@@ -35,11 +35,6 @@ pub type BrowserObject = kube::core::Object<BrowserSpec, BrowserStatus>;
     printcolumn(name = "PodIP", type_ = "string", json_path = ".status.podIP"),
     printcolumn(name = "StartTime", type_ = "date", json_path = ".status.startTime"),
     printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    ),
-    printcolumn(
         name = "Reason",
         type_ = "string",
         json_path = ".status.reason",

@@ -43,11 +43,6 @@ pub type Versions = BTreeMap<String, VersionConfig>;
         name = "LastUpdated",
         type_ = "date",
         json_path = ".status.lastUpdated"
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
     )
 )]
 #[serde(rename_all = "camelCase")]

@@ -31,6 +31,9 @@ pub type CleanerObject = kube::core::Object<CleanerSpec, CleanerStatus>;
 /// The shortest time between two evaluations.
 const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
 
+/// The time between two evaluations, unless the spec gives another.
+const DEFAULT_PERIOD: &str = "5m";
+
 /// What is deleted, and when.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[kube(
@@ -53,11 +56,6 @@ const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
         name = "Next",
         type_ = "string",
         json_path = ".status.nextScheduledEvaluation"
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
     )
 )]
 #[serde(rename_all = "camelCase")]
@@ -107,16 +105,14 @@ pub struct CleanerSpec {
 
 /// When conditions are evaluated again.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct CleanerRetry {
     /// Give the time between two evaluations if no target changes, such as 5h. Less than 1s counts as 1s. Defaults to 5m.
-    #[serde(default = "default_period")]
     #[schemars(length(max = duration::CHARACTERS), regex(pattern = duration::PATTERN))]
     pub period: String,
 
     /// Say that conditions which time has made true stay true, as long as no target changes. The operator then computes when that
     /// will be, and looks exactly then instead of every period. Defaults to false.
-    #[serde(default)]
     pub monotonic: bool,
 }
 
@@ -144,42 +140,36 @@ pub struct CleanerHelm {
 
 /// What happens if the CloudEvent cannot be delivered.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct CleanerDelivery {
     /// Choose what happens: Block keeps this object until the event is delivered, Ignore gives up after the deadline.
     /// Defaults to Block.
-    #[serde(default)]
     pub policy: DeliveryPolicy,
 
     /// Give the time after which Ignore gives up, such as 10m. Defaults to 1h.
-    #[serde(default = "default_deadline")]
     #[schemars(length(max = duration::CHARACTERS), regex(pattern = duration::PATTERN))]
     pub deadline: String,
 }
 
 /// How targets are deleted.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct CleanerDeletion {
     /// Choose when the objects that a target owns are deleted: Background deletes them after it, Foreground before it.
     /// Defaults to Background.
-    #[serde(default)]
     pub propagation_policy: PropagationPolicy,
 
     /// Give the number of objects, 1 to 2000, above which nothing is deleted. The objects of the Helm release do not count.
     /// Defaults to 100.
-    #[serde(default = "default_max_objects")]
     #[schemars(range(min = 1, max = 2000))]
     pub max_objects: i32,
 
     /// Give the time that each phase may take before it is late, such as 1h: first the targets, then the Helm release.
     /// What is late is still tried again. Defaults to 10m.
-    #[serde(default = "default_timeout")]
     #[schemars(length(max = duration::CHARACTERS), regex(pattern = duration::PATTERN))]
     pub timeout: String,
 
     /// Go on only when the targets are gone, not already when they are being deleted. Defaults to false.
-    #[serde(default)]
     pub wait_for_gone: bool,
 }
 
@@ -206,7 +196,7 @@ pub enum PropagationPolicy {
 impl Default for CleanerRetry {
     fn default() -> Self {
         Self {
-            period: default_period(),
+            period: DEFAULT_PERIOD.to_owned(),
             monotonic: false,
         }
     }
@@ -216,7 +206,7 @@ impl Default for CleanerDelivery {
     fn default() -> Self {
         Self {
             policy: DeliveryPolicy::default(),
-            deadline: default_deadline(),
+            deadline: "1h".to_owned(),
         }
     }
 }
@@ -225,31 +215,15 @@ impl Default for CleanerDeletion {
     fn default() -> Self {
         Self {
             propagation_policy: PropagationPolicy::default(),
-            max_objects: default_max_objects(),
-            timeout: default_timeout(),
+            max_objects: 100,
+            timeout: "10m".to_owned(),
             wait_for_gone: false,
         }
     }
 }
 
-fn default_period() -> String {
-    "5m".to_owned()
-}
-
 fn default_hook_timeout() -> String {
     "5m".to_owned()
-}
-
-fn default_deadline() -> String {
-    "1h".to_owned()
-}
-
-fn default_timeout() -> String {
-    "10m".to_owned()
-}
-
-fn default_max_objects() -> i32 {
-    100
 }
 
 impl CleanerSpec {
@@ -267,11 +241,8 @@ impl CleanerSpec {
     /// # Ok::<(), serde_json::Error>(())
     /// ```
     pub fn retry_period(&self) -> Result<Duration, DurationError> {
-        let period = match &self.retry {
-            Some(retry) => duration::parse(&retry.period)?,
-            None => duration::parse(&default_period())?,
-        };
-        Ok(period.max(SHORTEST_PERIOD))
+        let period = self.retry.as_ref().map_or(DEFAULT_PERIOD, |it| &it.period);
+        Ok(duration::parse(period)?.max(SHORTEST_PERIOD))
     }
 }
 

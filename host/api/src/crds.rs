@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceColumnDefinition, CustomResourceDefinition,
+};
 use kube::CustomResourceExt;
 
 use crate::{
@@ -115,8 +117,21 @@ fn globalize(crd: &mut CustomResourceDefinition, kind: InfrastructureKind) {
     }
 }
 
-/// Asks Argo CD and Flux not to delete the definition when it leaves what they apply.
+/// What all definitions have: the column with the age, behind the others that are always shown; and annotations that ask Argo CD and Flux
+/// not to delete the definition when it leaves what they apply.
 fn kept(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    for version in &mut crd.spec.versions {
+        let columns = version.additional_printer_columns.get_or_insert_default();
+        let is_seldom = |it: &CustomResourceColumnDefinition| it.priority.is_some_and(|it| it > 0);
+        let end = columns.iter().position(is_seldom).unwrap_or(columns.len());
+        let age = CustomResourceColumnDefinition {
+            name: "Age".to_owned(),
+            type_: "date".to_owned(),
+            json_path: ".metadata.creationTimestamp".to_owned(),
+            ..CustomResourceColumnDefinition::default()
+        };
+        columns.insert(end, age);
+    }
     crd.metadata.annotations = Some(BTreeMap::from(
         [
             (

@@ -2,7 +2,6 @@
 //!
 //! Objects keep them as text, so that one that cannot be parsed spoils nothing but its own object.
 
-use std::fmt;
 use std::time::Duration;
 
 /// The longest duration that is accepted, and the longest that Go has: about 292 years.
@@ -36,26 +35,17 @@ const PRINTED: [(&str, u64); 6] = [
 const FRACTION_DIGITS: usize = 18;
 
 /// Why a text is no duration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum DurationError {
     /// It is not written like one.
+    #[error(
+        "this is no duration; write numbers with units, such as 90s, 1.5h, 360h or 1w2d (units: ns, us, ms, s, m, h, d, w)"
+    )]
     Syntax,
     /// It is longer than [`LONGEST`].
+    #[error("the duration is longer than 292 years, use a shorter one")]
     TooLong,
 }
-
-impl fmt::Display for DurationError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Syntax => {
-                "this is no duration; write numbers with units, such as 90s, 1.5h, 360h or 1w2d (units: ns, us, ms, s, m, h, d, w)"
-            }
-            Self::TooLong => "the duration is longer than 292 years, use a shorter one",
-        })
-    }
-}
-
-impl std::error::Error for DurationError {}
 
 /// Reads a duration: `0`, or numbers with units, each number with or without decimals. It is never negative.
 ///
@@ -174,10 +164,9 @@ pub fn print(duration: Duration) -> String {
             rest %= nanoseconds;
         }
     }
-    if text.is_empty() {
-        "0".to_owned()
-    } else {
-        text
+    match text.is_empty() {
+        true => "0".to_owned(),
+        false => text,
     }
 }
 

@@ -1,6 +1,5 @@
 //! The API groups and the kinds in them: the two sets that Selenosis' kinds are served in, and the kinds of infrastructure.
 
-use std::fmt;
 use std::str::FromStr;
 
 use kube::core::{ApiResource, GroupVersionKind};
@@ -37,26 +36,26 @@ pub enum SelenosisKind {
 }
 
 /// A name that is none of the sets of API groups.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no Selenosis API, use seed or split")]
 pub struct UnknownSelenosisApi(
     /// The name as it was given.
     pub String,
 );
 
-impl SelenosisApi {
-    /// Both sets, the default first.
-    pub const ALL: [Self; 2] = [Self::Seed, Self::Split];
+written!(
+    SelenosisApi, name, "Returns the name that the command line knows this set by.":
+    Seed = "seed", Split = "split"
+);
 
+written!(
+    SelenosisKind, name, "Returns the kind as documents write it.":
+    Browser = "Browser", BrowserConfig = "BrowserConfig"
+);
+
+impl SelenosisApi {
     /// The version that both sets serve.
     pub const VERSION: &'static str = "v1";
-
-    /// Returns the name that the command line knows this set by.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Seed => "seed",
-            Self::Split => "split",
-        }
-    }
 
     /// Returns the API group of a kind in this set.
     pub fn group(self, kind: SelenosisKind) -> &'static str {
@@ -87,29 +86,12 @@ impl SelenosisApi {
 }
 
 impl SelenosisKind {
-    /// Both kinds.
-    pub const ALL: [Self; 2] = [Self::Browser, Self::BrowserConfig];
-
-    /// Returns the kind as documents write it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Browser => "Browser",
-            Self::BrowserConfig => "BrowserConfig",
-        }
-    }
-
     /// Returns the plural that URLs use.
     pub const fn plural(self) -> &'static str {
         match self {
             Self::Browser => "browsers",
             Self::BrowserConfig => "browserconfigs",
         }
-    }
-}
-
-impl fmt::Display for SelenosisApi {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 
@@ -123,14 +105,6 @@ impl FromStr for SelenosisApi {
             .ok_or_else(|| UnknownSelenosisApi(name.to_owned()))
     }
 }
-
-impl fmt::Display for UnknownSelenosisApi {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is no Selenosis API, use seed or split", self.0)
-    }
-}
-
-impl std::error::Error for UnknownSelenosisApi {}
 
 /// One of the kinds of the group `infrastructure.podloom.dev`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -147,27 +121,14 @@ pub enum InfrastructureKind {
     GlobalInfrastructureProvider,
 }
 
+written!(
+    InfrastructureKind, name, "Returns the kind, as in `kind:` of a manifest.":
+    Cluster = "Cluster", Cloud = "Cloud", GlobalCloud = "GlobalCloud",
+    InfrastructureProvider = "InfrastructureProvider",
+    GlobalInfrastructureProvider = "GlobalInfrastructureProvider"
+);
+
 impl InfrastructureKind {
-    /// All kinds.
-    pub const ALL: [Self; 5] = [
-        Self::Cluster,
-        Self::Cloud,
-        Self::GlobalCloud,
-        Self::InfrastructureProvider,
-        Self::GlobalInfrastructureProvider,
-    ];
-
-    /// Returns the kind, as in `kind:` of a manifest.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Cluster => "Cluster",
-            Self::Cloud => "Cloud",
-            Self::GlobalCloud => "GlobalCloud",
-            Self::InfrastructureProvider => "InfrastructureProvider",
-            Self::GlobalInfrastructureProvider => "GlobalInfrastructureProvider",
-        }
-    }
-
     /// Returns the plural name of the resource.
     pub const fn plural(self) -> &'static str {
         match self {

@@ -43,12 +43,7 @@ pub type CloudObject = kube::core::Object<CloudSpec, CloudStatus>;
         json_path = ".spec.providerRef.name"
     ),
     printcolumn(name = "State", type_ = "string", json_path = ".status.state"),
-    printcolumn(name = "Clusters", type_ = "integer", json_path = ".status.clusters"),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    )
+    printcolumn(name = "Clusters", type_ = "integer", json_path = ".status.clusters")
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
@@ -303,11 +298,6 @@ pub type InfrastructureProviderObject =
         name = "Ready",
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].status"
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
     )
 )]
 #[serde(rename_all = "camelCase")]

@@ -48,15 +48,24 @@
 macro_rules! written {
     ($type:ident: $($variant:ident),+) => { written!($type: $($variant = stringify!($variant)),+); };
     ($type:ident: $($variant:ident = $text:expr),+) => {
+        written!($type, as_str, "Returns the text that objects have.": $($variant = $text),+);
+    };
+    ($type:ident, $function:ident, $doc:literal: $($variant:ident = $text:expr),+) => {
         impl $type {
             /// All of them.
             pub const ALL: [Self; [$($text),+].len()] = [$(Self::$variant),+];
 
-            /// Returns the text that objects have.
-            pub const fn as_str(self) -> &'static str {
+            #[doc = $doc]
+            pub const fn $function(self) -> &'static str {
                 match self {
                     $(Self::$variant => $text,)+
                 }
+            }
+        }
+
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.$function())
             }
         }
     };

@@ -6,7 +6,6 @@
 #![expect(clippy::duplicated_attributes, reason = "columns are of equal types")]
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use k8s_openapi::api::core::v1::Toleration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -50,11 +49,6 @@ pub type PortalExposeObject = kube::core::Object<PortalExposeSpec, PortalExposeS
         name = "Class",
         type_ = "string",
         json_path = ".status.tunnelClassName"
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
     ),
     printcolumn(
         name = "Message",
@@ -305,12 +299,6 @@ written!(PortalPhase: Pending, Ready, Degraded, Failed);
 
 written!(RelayConnection: Connected, Disconnected, Unknown);
 
-impl fmt::Display for PortalPhase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
 // TunnelClass: what the pods of tunnels look like.
 
 /// A TunnelClass as the API server stores it.
@@ -334,11 +322,6 @@ pub type TunnelClassObject = kube::core::Object<TunnelClassSpec, TunnelClassStat
         name = "Default",
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Default\")].reason"
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
     )
 )]
 #[serde(rename_all = "camelCase")]

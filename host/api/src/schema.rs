@@ -85,10 +85,14 @@ pub(crate) fn browsers(schema: &mut Schema) {
     let message = format!(
         "names of browsers and versions have at most {NAME_MAX} characters, use shorter ones"
     );
-    schema.insert(
-        "x-kubernetes-validations".to_owned(),
-        json!([{ "rule": rule, "message": message }]),
-    );
+    rules(schema, &[(&rule, &message)]);
+}
+
+/// Makes the API server check these rules in CEL, each with the message if it is broken.
+pub(crate) fn rules(schema: &mut Schema, rules: &[(&str, &str)]) {
+    let rules = rules.iter();
+    let rules = rules.map(|(rule, message)| json!({ "rule": rule, "message": message }));
+    schema.insert("x-kubernetes-validations".to_owned(), rules.collect());
 }
 
 /// How many patterns a list of what is allowed may have: each is held against each option of a session.
@@ -110,10 +114,7 @@ pub(crate) fn patterns(schema: &mut Schema) {
 pub(crate) fn patterns_by_container(schema: &mut Schema) {
     let rule = format!("self.all(c, size(c) <= {NAME_MAX})");
     let message = format!("names of containers have at most {NAME_MAX} characters");
-    schema.insert(
-        "x-kubernetes-validations".to_owned(),
-        json!([{ "rule": rule, "message": message }]),
-    );
+    rules(schema, &[(&rule, &message)]);
     let lists = schema.get_mut("additionalProperties");
     if let Some(lists) = lists.and_then(|lists| <&mut Schema>::try_from(lists).ok()) {
         patterns(lists);
@@ -229,7 +230,7 @@ pub(crate) fn secret_parameters(schema: &mut Schema) {
 /// Keys of a map can have no `pattern`, so a rule says it.
 fn named_parameters(schema: &mut Schema, max: usize) {
     schema.insert("maxProperties".to_owned(), max.into());
-    let rules = [
+    let names = [
         (
             "self.all(n, size(n) <= 63 && n.matches('^[A-Za-z_][A-Za-z0-9_]*$'))",
             "names of parameters have at most 63 letters, digits and underscores, and no digit first",
@@ -239,8 +240,7 @@ fn named_parameters(schema: &mut Schema, max: usize) {
             "id, type and host are no parameters: type and host are fields beside them, and the operator sets id",
         ),
     ];
-    let rules = rules.map(|(rule, message)| json!({ "rule": rule, "message": message }));
-    schema.insert("x-kubernetes-validations".to_owned(), json!(rules));
+    rules(schema, &names);
 }
 
 /// Asks for a cluster-scoped provider: a namespaced one would be in no namespace.

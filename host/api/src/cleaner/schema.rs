@@ -4,6 +4,7 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::json;
 
 use super::RESERVED_NAMES;
+use crate::schema::rules;
 
 /// How many labels or requirements a selector may have, and how many values a requirement.
 const SELECTOR_MAX: usize = 64;
@@ -46,13 +47,9 @@ pub(super) fn targets(schema: &mut Schema) {
 /// Asks for a name that conditions can use.
 pub(super) fn target_name(schema: &mut Schema) {
     let reserved = RESERVED_NAMES.map(|name| format!("'{name}'")).join(", ");
-    schema.insert(
-        "x-kubernetes-validations".to_owned(),
-        json!([{
-            "rule": format!("!(self in [{reserved}])"),
-            "message": "this name means something else in conditions, use another",
-        }]),
-    );
+    let rule = format!("!(self in [{reserved}])");
+    let message = "this name means something else in conditions, use another";
+    rules(schema, &[(&rule, message)]);
 }
 
 /// Asks for up to 32 conditions, none of them empty.

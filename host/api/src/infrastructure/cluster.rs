@@ -4,8 +4,6 @@
     reason = "KubeSchema repeats the struct inside a function"
 )]
 
-use std::fmt;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -44,11 +42,6 @@ pub type ClusterObject = kube::core::Object<ClusterSpec, ClusterStatus>;
         name = "Reason",
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].reason"
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
     ),
     printcolumn(
         name = "ID",
@@ -187,20 +180,17 @@ pub enum DriftPolicy {
 
 /// After how many seconds an operation is late.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct ClusterTimeouts {
     /// The creation, 5 to 86400. Defaults to 3600.
-    #[serde(default = "default_timeout")]
     #[schemars(range(min = 5, max = 86_400))]
     pub create: i32,
 
     /// A change or a repair, 5 to 86400. Defaults to 3600.
-    #[serde(default = "default_timeout")]
     #[schemars(range(min = 5, max = 86_400))]
     pub update: i32,
 
     /// The deletion, 5 to 86400. Defaults to 3600.
-    #[serde(default = "default_timeout")]
     #[schemars(range(min = 5, max = 86_400))]
     pub delete: i32,
 }
@@ -208,19 +198,15 @@ pub struct ClusterTimeouts {
 impl Default for ClusterTimeouts {
     fn default() -> Self {
         Self {
-            create: default_timeout(),
-            update: default_timeout(),
-            delete: default_timeout(),
+            create: 3600,
+            update: 3600,
+            delete: 3600,
         }
     }
 }
 
 fn default_poll_interval() -> i32 {
     30
-}
-
-fn default_timeout() -> i32 {
-    3600
 }
 
 written!(CloudKind: Cloud, GlobalCloud);
@@ -364,9 +350,3 @@ written!(
 );
 
 written!(OperationKind: Create, Update, Reconfigure, Start, Delete);
-
-impl fmt::Display for ClusterState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
