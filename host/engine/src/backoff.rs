@@ -64,16 +64,14 @@ struct Objects {
 struct Failures {
     count: u32,
     last: Instant,
+    /// Before that time, no event starts a pass.
     closed_until: Instant,
     requested: Requested,
 }
 
-/// What was requested of an object when it failed. If that changes, the object is tried at once, and its waits start over.
-#[derive(PartialEq, Eq)]
-struct Requested {
-    generation: Option<i64>,
-    deleted: bool,
-}
+/// What was requested of an object when it failed: its generation, and whether it is being deleted. If that changes, the object is tried
+/// at once, and its waits start over.
+type Requested = (Option<i64>, bool);
 
 impl Backoff {
     pub(super) fn new(waits: Waits) -> Self {
@@ -93,19 +91,28 @@ impl Backoff {
             let rest = failures
                 .closed_until
                 .checked_duration_since(Instant::now())?;
-            (!rest.is_zero() && failures.requested == Requested::of(object)).then_some(rest)
+            (!rest.is_zero() && failures.requested == requested(object)).then_some(rest)
         })
     }
 
     /// Records a failure and returns how long the object waits, at most `longest`.
     pub(super) fn failed(&self, object: &ObjectMeta, longest: Duration) -> Duration {
-        self.count(object, |wait| jittered(wait).min(longest), Gate::Closed)
+        let now = Instant::now();
+        self.count(object, now, |failures, wait| {
+            let wait = jittered(wait).min(longest);
+            failures.closed_until = now.checked_add(wait).unwrap_or(now);
+            wait
+        })
     }
 
     /// Records a conflict with another writer, and returns when to try again at the latest. The event of the other write may wake the
     /// object earlier.
     pub(super) fn conflicted(&self, object: &ObjectMeta) -> Duration {
-        self.count(object, jittered, Gate::Open)
+        let now = Instant::now();
+        self.count(object, now, |failures, wait| {
+            failures.closed_until = now;
+            jittered(wait)
+        })
     }
 
     /// Forgets the failures of an object.
@@ -116,50 +123,32 @@ impl Backoff {
     fn count(
         &self,
         object: &ObjectMeta,
-        wait: impl Fn(Duration) -> Duration,
-        gate: Gate,
+        now: Instant,
+        wait: impl FnOnce(&mut Failures, Duration) -> Duration,
     ) -> Duration {
-        let now = Instant::now();
+        let (Waits { first, longest }, requested) = (self.waits, requested(object));
         self.with(|objects| {
             objects.sweep(now, self.waits.forget());
-            let failures = objects
-                .failing
-                .entry(uid(object).to_owned())
-                .or_insert(Failures {
-                    count: 0,
-                    last: now,
-                    closed_until: now,
-                    requested: Requested::of(object),
-                });
-            if failures.requested != Requested::of(object) {
+            let failures = objects.failing.entry(uid(object).to_owned());
+            let failures = failures.or_insert(Failures {
+                count: 0,
+                last: now,
+                closed_until: now,
+                requested,
+            });
+            if failures.requested != requested {
                 failures.count = 0;
             }
-            let doubled = self
-                .waits
-                .first
-                .saturating_mul(2_u32.saturating_pow(failures.count));
-            let wait = wait(doubled.min(self.waits.longest));
+            let doubled = first.saturating_mul(2_u32.saturating_pow(failures.count));
             failures.count = failures.count.saturating_add(1);
-            failures.last = now;
-            failures.requested = Requested::of(object);
-            failures.closed_until = match gate {
-                Gate::Closed => now.checked_add(wait).unwrap_or(now),
-                Gate::Open => now,
-            };
-            wait
+            (failures.last, failures.requested) = (now, requested);
+            wait(failures, doubled.min(longest))
         })
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut Objects) -> T) -> T {
         work(&mut lock(&self.objects))
     }
-}
-
-/// Whether an event may start a pass before the wait is over.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Gate {
-    Open,
-    Closed,
 }
 
 impl Objects {
@@ -172,13 +161,8 @@ impl Objects {
     }
 }
 
-impl Requested {
-    fn of(object: &ObjectMeta) -> Self {
-        Self {
-            generation: object.generation,
-            deleted: object.deletion_timestamp.is_some(),
-        }
-    }
+fn requested(object: &ObjectMeta) -> Requested {
+    (object.generation, object.deletion_timestamp.is_some())
 }
 
 fn uid(object: &ObjectMeta) -> &str {
@@ -187,9 +171,12 @@ fn uid(object: &ObjectMeta) -> &str {
 
 /// Adds up to a tenth to a wait, so that a thousand objects do not come back at once.
 pub fn jittered(wait: Duration) -> Duration {
-    let random = RandomState::new().hash_one(0_u8);
-    let share = random % 1000;
-    wait.saturating_add(wait.saturating_mul(u32::try_from(share).unwrap_or_default()) / 10_000)
+    wait.saturating_add(wait.saturating_mul(random()) / 10_000)
+}
+
+/// Less than a thousand.
+fn random() -> u32 {
+    u32::try_from(RandomState::new().hash_one(0_u8) % 1000).unwrap_or_default()
 }
 
 /// How long a watch waits after errors: twice as long each time, with jitter, so that a thousand clients do not come back at once.
@@ -212,9 +199,7 @@ impl WatchBackoff {
             begun: None,
         }
     }
-}
 
-impl WatchBackoff {
     /// Returns how long to wait before the next attempt: not at all if it is the first one, or if the one before lasted a while.
     pub(super) fn before_attempt(&mut self) -> Duration {
         let now = Instant::now();
@@ -245,10 +230,8 @@ impl Iterator for WatchBackoff {
         if self.begun.is_some_and(has_worked) {
             self.next = WATCH_FIRST;
         }
-        let share = u32::try_from(RandomState::new().hash_one(0_u8) % 1000).unwrap_or_default();
-        let wait = self
-            .next
-            .saturating_add(self.next.saturating_mul(share) / 1000);
+        let jitter = self.next.saturating_mul(random()) / 1000;
+        let wait = self.next.saturating_add(jitter);
         self.next = self.next.saturating_mul(2).min(self.longest);
         self.begun = now.checked_add(wait);
         Some(wait)

@@ -25,30 +25,27 @@ const DATE: Duration = Duration::from_secs(1);
 /// assert!(SystemTime::from(clock.now()) < an_hour_ago + Duration::from_secs(60));
 /// ```
 #[derive(Clone, Debug)]
-pub struct Clock(Arc<Inner>);
-
-#[derive(Debug)]
-struct Inner {
+pub struct Clock {
     began: Instant,
     /// The time at that moment, in microseconds.
-    origin: AtomicI64,
+    origin: Arc<AtomicI64>,
 }
 
 impl Clock {
     /// Returns a clock that shows the machine's time until it is corrected.
     #[must_use]
     pub fn new() -> Self {
-        Self(Arc::new(Inner {
+        Self {
             began: Instant::now(),
-            origin: AtomicI64::new(Timestamp::now().as_microsecond()),
-        }))
+            origin: Arc::new(AtomicI64::new(Timestamp::now().as_microsecond())),
+        }
     }
 
     /// Returns the time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        let origin = self.0.origin.load(Ordering::Relaxed);
-        let now = origin.saturating_add(micros(self.0.began.elapsed()));
+        let origin = self.origin.load(Ordering::Relaxed);
+        let now = origin.saturating_add(micros(self.began.elapsed()));
         Timestamp::from_microsecond(now).unwrap_or(Timestamp::MAX)
     }
 
@@ -62,7 +59,7 @@ impl Clock {
         let Ok(date) = date.try_into() else {
             return;
         };
-        let since = |at: Instant| micros(at.saturating_duration_since(self.0.began));
+        let since = |at: Instant| micros(at.saturating_duration_since(self.began));
         let date = date.as_microsecond();
         let earliest = date.saturating_sub(since(came));
         let latest = date
@@ -72,7 +69,6 @@ impl Clock {
         let corrected = |origin: i64| Some(origin.clamp(earliest, latest));
         // It never fails, since `corrected` always returns a value.
         let _ = self
-            .0
             .origin
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, corrected);
     }

@@ -29,8 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, time};
 
-use exchange::{Deadline, Lookup};
-use exchange::{Metered, Wanted};
+use exchange::{Deadline, Metered, Wanted, Way};
 use http::header::{
     ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST,
     PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, USER_AGENT,
@@ -50,9 +49,9 @@ pub use error::{
 pub use exchange::Response;
 pub use permits::RequestLimits;
 pub use policy::{BlockedAddress, Cidr, CidrError, Policy, Range, Rules, Vetted};
-pub use proxy::{Proxies, Proxy, ProxyError, Unreached};
+pub use proxy::{Proxies, Proxy, ProxyError};
 pub use resolve::{Answering, Resolve, SystemResolver};
-pub use tls::{Identity, Pem, PemError, Roots, Tls, TlsError, TlsProblem};
+pub use tls::{Identity, Pem, Roots, Tls, TlsError, TlsProblem};
 pub use url::{Origin, Scheme, Url, UrlError};
 
 /// The header `User-Agent`.
@@ -177,23 +176,19 @@ impl Client {
         let dialled = request.via.unwrap_or(request.url);
         let target = dialled.origin();
         let _permit = self.permits.acquire(target).await?;
-        let lookup = Lookup {
+        let way = Way {
             resolver: &*self.resolver,
             tenant: request.tenant,
+            scheme: origin.scheme(),
+            target,
         };
-        let begun = exchange::begin(lookup, rules, dialled);
+        let begun = exchange::begin(way, rules, dialled);
         let begun = timeout(limits.permit_timeout, begun)
             .await
             .map_err(|_| no_lookup(limits))?;
         let _timer = self.metrics.time(system, request.operation);
         let (connecting, total) = deadlines(limits, request.total_timeout);
         let vetted = exchange::addresses(begun, rules, connecting).await?;
-        let way = exchange::Way {
-            lookup,
-            proxies: self.resolver.proxies(),
-            scheme: origin.scheme(),
-            target,
-        };
         let stream = exchange::dial(&vetted, way, connecting).await?;
         let stream = Metered::new(stream, exchange::wire_limit(limits));
         let stream = exchange::secure(stream, origin, request.tls, connecting).await?;

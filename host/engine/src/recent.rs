@@ -82,23 +82,15 @@ impl Recent {
 
     /// Records the object as it is after our write.
     pub(super) fn wrote(&self, object: &ObjectMeta) {
-        let at = Instant::now();
         let mut writes = lock(&self.0);
         let before = writes.of.remove(uid(object));
         // If it cannot be compared, nothing waits for it.
         if let Some(version) = version(object) {
-            let earlier = before.map_or_else(Vec::new, |before| {
-                let mut earlier = before.earlier;
-                earlier.push(before.version);
-                earlier
+            let earlier = before.map_or_else(Vec::new, |mut before| {
+                before.earlier.push(before.version);
+                before.earlier
             });
-            let write = OwnWrite {
-                version,
-                earlier,
-                at,
-                is_awaited: false,
-            };
-            writes.of.insert(uid(object).to_owned(), write);
+            writes.insert(object, version, earlier);
         }
         writes.sweep();
     }
@@ -113,12 +105,7 @@ impl Recent {
     pub(super) fn end(&self, object: &ObjectMeta) -> bool {
         let mut writes = lock(&self.0);
         let shown = writes.running.remove(uid(object)).unwrap_or_default();
-        let write = writes.of.get(uid(object));
-        let is_idle = |version: &Option<u64>| {
-            let both = write.zip(*version);
-            both.is_some_and(|(write, version)| write.is_idle(version))
-        };
-        !shown.iter().all(is_idle)
+        !shown.iter().all(|shown| writes.is_idle(object, *shown))
     }
 
     /// Returns whether an event of a change wakes nobody: it shows exactly what we wrote, or a pass is running, whose end decides.
@@ -129,9 +116,7 @@ impl Recent {
             running.push(version);
             return true;
         }
-        let write = writes.of.get(uid(shown));
-        let both = write.zip(version);
-        both.is_some_and(|(write, version)| write.is_idle(version))
+        writes.is_idle(shown, version)
     }
 
     /// Makes the event of our last write of an object wake it, also if it came already.
@@ -145,13 +130,7 @@ impl Recent {
     /// Records that our write was the end of an object: whatever the cache still shows of it is old. No other object has its UID.
     pub(super) fn ended(&self, object: &ObjectMeta) {
         let mut writes = lock(&self.0);
-        let write = OwnWrite {
-            version: GONE,
-            earlier: Vec::new(),
-            at: Instant::now(),
-            is_awaited: false,
-        };
-        writes.of.insert(uid(object).to_owned(), write);
+        writes.insert(object, GONE, Vec::new());
         writes.sweep();
     }
 
@@ -184,6 +163,22 @@ impl OwnWrite {
 }
 
 impl Writes {
+    fn insert(&mut self, object: &ObjectMeta, version: u64, earlier: Vec<u64>) {
+        let write = OwnWrite {
+            version,
+            earlier,
+            at: Instant::now(),
+            is_awaited: false,
+        };
+        self.of.insert(uid(object).to_owned(), write);
+    }
+
+    /// Whether a version that an event shows needs no pass.
+    fn is_idle(&self, object: &ObjectMeta, shown: Option<u64>) -> bool {
+        let both = self.of.get(uid(object)).zip(shown);
+        both.is_some_and(|(write, version)| write.is_idle(version))
+    }
+
     fn sweep(&mut self) {
         if self.swept.elapsed() >= SWEEP {
             self.swept = Instant::now();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kube::Client;
 use kube::Resource;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::{ApiResource, DynamicObject, Object, ObjectMeta, Request};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -218,13 +218,10 @@ impl<'a> Target<'a> {
             field_manager: Some(self.field_manager.to_owned()),
             ..PostParams::default()
         };
-        let request = serde_json::to_vec(object)
-            .map_err(kube::Error::SerdeError)
-            .and_then(|body| {
-                let request = Request::new(self.url()).create(&post, body);
-                request.map_err(kube::Error::BuildRequest)
-            })
-            .map_err(|error| self.failed(attempt, error))?;
+        let body = serde_json::to_vec(object)
+            .map_err(|error| self.failed(attempt, kube::Error::SerdeError(error)))?;
+        let request = self.url().create(&post, body);
+        let request = request.map_err(|error| self.unbuilt(attempt, error))?;
         Ok(stored(veiled(self.send(request).await, attempt)))
     }
 
@@ -244,9 +241,10 @@ impl<'a> Target<'a> {
         attempt: Attempt,
     ) -> Result<Stored<K>, Error> {
         let parameters = PatchParams::apply(self.field_manager).force();
-        let request = Request::new(self.url())
-            .patch(self.name, &parameters, &Patch::Apply(object))
-            .map_err(|error| self.failed(attempt, kube::Error::BuildRequest(error)))?;
+        let request = self
+            .url()
+            .patch(self.name, &parameters, &Patch::Apply(object));
+        let request = request.map_err(|error| self.unbuilt(attempt, error))?;
         match self.send(request).await {
             Ok(Err(kube::Error::Api(status))) if status.is_conflict() => {
                 Err(self.failed(attempt, kube::Error::Api(status)))
@@ -277,9 +275,8 @@ impl<'a> Target<'a> {
             }),
             ..DeleteParams::default()
         };
-        let request = Request::new(self.url())
-            .delete(self.name, &parameters)
-            .map_err(|error| self.failed(attempt, kube::Error::BuildRequest(error)))?;
+        let request = self.url().delete(self.name, &parameters);
+        let request = request.map_err(|error| self.unbuilt(attempt, error))?;
         match self.send::<Value>(request).await? {
             Ok(_) => Ok(Deleted::Asked),
             // A conflict means that the name belongs to an object with another UID.
@@ -296,9 +293,8 @@ impl<'a> Target<'a> {
     ///
     /// Returns an error if the request fails.
     pub async fn read<K: DeserializeOwned>(&self, attempt: Attempt) -> Result<Option<K>, Error> {
-        let request = Request::new(self.url())
-            .get(self.name, &kube::api::GetParams::default())
-            .map_err(|error| self.failed(attempt, kube::Error::BuildRequest(error)))?;
+        let request = self.url().get(self.name, &GetParams::default());
+        let request = request.map_err(|error| self.unbuilt(attempt, error))?;
         match veiled(self.send(request).await, attempt)? {
             Ok(object) => Ok(Some(object)),
             Err(kube::Error::Api(status)) if is_gone(&status) => Ok(None),
@@ -315,7 +311,7 @@ impl<'a> Target<'a> {
             field_manager: Some(self.field_manager.to_owned()),
             ..PatchParams::default()
         };
-        let url = Request::new(self.url());
+        let url = self.url();
         let patch = Patch::Merge(patch);
         let request = match subresource {
             None => url.patch(self.name, &parameters, &patch),
@@ -382,8 +378,12 @@ impl<'a> Target<'a> {
         }
     }
 
-    fn url(&self) -> String {
-        DynamicObject::url_path(self.resource, self.namespace)
+    fn unbuilt(&self, attempt: Attempt, error: kube::core::request::Error) -> Error {
+        self.failed(attempt, kube::Error::BuildRequest(error))
+    }
+
+    fn url(&self) -> Request {
+        Request::new(DynamicObject::url_path(self.resource, self.namespace))
     }
 }
 

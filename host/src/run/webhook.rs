@@ -14,9 +14,9 @@ use podloom_controllers::duties::Object;
 use podloom_mutation::PodMutator;
 use podloom_turns::{Limits, Lines};
 use podloom_webhook::{
-    CertificateMetrics, CertificateSlot, ClusterNamespaces, Hosts, Namespaces, ObjectWebhook,
-    OwnSetup, Owners, PeerTurns, PodWebhook, Webhook, WebhookMetrics, issue as issue_certificates,
-    router, serve_files, serve_own, server_config,
+    CertificateMetrics, CertificateSlot, ClusterNamespaces, Namespaces, ObjectWebhook, OwnSetup,
+    Owners, PeerTurns, PodWebhook, Webhook, WebhookMetrics, issue as issue_certificates,
+    parse_hosts, router, serve_files, serve_own, server_config,
 };
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
@@ -109,8 +109,8 @@ fn own(parts: &Parts<'_>, metrics: CertificateMetrics) -> Result<OwnSetup> {
     let arguments = &parts.arguments.webhook;
     let namespace = own_namespace(&parts.arguments.own_pod);
     let hosts = match arguments.hosts.as_slice() {
-        [] => Hosts::parse(&[format!("{}.{namespace}.svc", arguments.name)]),
-        some => Hosts::parse(some),
+        [] => parse_hosts(&[format!("{}.{namespace}.svc", arguments.name)]),
+        some => parse_hosts(some),
     };
     Ok(OwnSetup {
         client: parts.client.clone(),
@@ -119,7 +119,9 @@ fn own(parts: &Parts<'_>, metrics: CertificateMetrics) -> Result<OwnSetup> {
         service: arguments.name.clone(),
         clock: parts.clock.clone(),
         namespace,
-        hosts: hosts.context("--webhook-host")?,
+        hosts: hosts
+            .map_err(anyhow::Error::msg)
+            .context("--webhook-host")?,
         lifetime: arguments.certificate_lifetime,
         metrics,
     })

@@ -21,6 +21,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kube::Client;
 use podloom_control_loop::{
@@ -57,8 +58,8 @@ pub struct OwnSetup {
     /// The name of the Service, in the same namespace as the Secret. Webhooks that call neither this Service nor one of the hosts are
     /// left alone.
     pub service: String,
-    /// The hosts that the server certificate is for.
-    pub hosts: Hosts,
+    /// The hosts that the server certificate is for; at least one.
+    pub hosts: Vec<ServerName<'static>>,
     /// How long a server certificate lives; it is renewed when two thirds are over. Its authority lives four times as long.
     pub lifetime: Duration,
     /// The API server's time, by which certificates are made and judged. The client should correct it.
@@ -67,33 +68,14 @@ pub struct OwnSetup {
     pub metrics: CertificateMetrics,
 }
 
-/// Names and addresses that a server certificate is for; at least one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hosts(Vec<ServerName<'static>>);
-
-/// Why hosts can be in no certificate.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum HostError {
-    /// There is none.
-    #[error("a certificate needs at least one host")]
-    None,
-    /// It is neither a name nor an address.
-    #[error("{0:?} is neither a DNS name nor an IP address")]
-    Invalid(String),
-}
-
-impl Hosts {
-    /// Parses DNS names and IP addresses.
-    pub fn parse<S: AsRef<str>>(hosts: &[S]) -> Result<Self, HostError> {
-        if hosts.is_empty() {
-            return Err(HostError::None);
-        }
-        let parsed = hosts.iter().map(|host| {
-            let host = host.as_ref().to_owned();
-            ServerName::try_from(host.clone()).map_err(|_| HostError::Invalid(host))
-        });
-        Ok(Self(parsed.collect::<Result<_, _>>()?))
-    }
+/// Parses the DNS names and IP addresses that a server certificate is for. The error names the first that is neither.
+pub fn parse_hosts<S: AsRef<str>>(hosts: &[S]) -> Result<Vec<ServerName<'static>>, String> {
+    let parsed = hosts.iter().map(|host| {
+        let host = host.as_ref().to_owned();
+        let invalid = format!("{host:?} is neither a DNS name nor an IP address");
+        ServerName::try_from(host).map_err(|_| invalid)
+    });
+    parsed.collect()
 }
 
 metrics! {
@@ -115,6 +97,8 @@ pub struct CertificateSlot {
 #[derive(Default)]
 struct State {
     served: Option<Arc<Served>>,
+    /// What serves, for people: `of Secret a/b`.
+    origin: String,
     /// Why the last look brought nothing usable.
     problem: Option<String>,
 }
@@ -125,8 +109,6 @@ struct Served {
     certificate: Certificate,
     /// Who signed it, if that is known.
     authority: Option<Certificate>,
-    /// What it is, for people: `of Secret a/b`.
-    origin: String,
 }
 
 impl CertificateSlot {
@@ -152,7 +134,7 @@ impl CertificateSlot {
             return Err(format!("there is no certificate: {why}"));
         };
         let suffix = problem.map_or_else(String::new, |problem| format!("; {problem}"));
-        let (origin, end) = (&served.origin, written(served.certificate.not_after));
+        let (origin, end) = (&state.origin, written(served.certificate.not_after));
         if now > served.certificate.not_after {
             return Err(format!("the certificate {origin} expired on {end}{suffix}"));
         }
@@ -173,12 +155,13 @@ impl CertificateSlot {
     }
 
     /// Serves another certificate.
-    fn swap(&self, served: Served) {
+    fn swap(&self, served: Served, origin: String) {
         let expiry = served.certificate.not_after.duration_since(UNIX_EPOCH);
         let expiry = i64::try_from(expiry.unwrap_or_default().as_secs());
         self.metrics.expiry.set(expiry.unwrap_or(i64::MAX));
         self.state.send_replace(State {
             served: Some(Arc::new(served)),
+            origin,
             problem: None,
         });
     }
@@ -239,20 +222,16 @@ struct Problem {
 
 impl From<String> for Problem {
     fn from(text: String) -> Self {
-        let is_race = false;
-        Self { text, is_race }
+        Self {
+            text,
+            is_race: false,
+        }
     }
-}
-
-/// What a loop does with what it finds.
-trait Look<Seen>: Send + 'static {
-    /// Returns when to look again.
-    fn look(&mut self, seen: Seen) -> impl Future<Output = Result<Duration, Problem>> + Send;
 }
 
 /// A loop that looks again and again at one thing. What goes wrong is counted each time, logged when it changes, and tried again after
 /// growing pauses.
-struct Looks<L> {
+struct Looks<S> {
     /// Its name, in metrics and logs.
     name: &'static str,
     /// The first and the longest pause after a failure.
@@ -260,7 +239,15 @@ struct Looks<L> {
     metrics: CertificateMetrics,
     /// Where a problem is shown. Without a certificate in it nothing works, so looks do not slow down.
     slot: Option<Arc<CertificateSlot>>,
-    look: L,
+    /// What looks at something remembers.
+    state: S,
+    /// Looks once, and returns when to look again.
+    look: for<'a> fn(&'a mut S) -> BoxFuture<'a, Result<Duration, Problem>>,
+}
+
+/// What went wrong since the last good look.
+#[derive(Default)]
+struct Trouble {
     problem: Option<String>,
     /// How often something went wrong in a row.
     failures: u32,
@@ -268,62 +255,36 @@ struct Looks<L> {
     races: u32,
 }
 
-impl<L> Looks<L> {
-    fn new(
-        name: &'static str,
-        pauses: (Duration, Duration),
-        metrics: CertificateMetrics,
-        slot: Option<Arc<CertificateSlot>>,
-        look: L,
-    ) -> Self {
-        Self {
-            name,
-            pauses,
-            metrics,
-            slot,
-            look,
-            problem: None,
-            failures: 0,
-            races: 0,
-        }
-    }
-
-    /// Runs until `stop` is cancelled. `see` reads what `id` stands for.
-    async fn run<Seen, Seeing>(
-        self,
-        id: String,
-        see: impl Fn() -> Seeing + Send + Sync + 'static,
-        recorder: Arc<dyn Recorder>,
-        stop: CancellationToken,
-    ) where
-        L: Look<Seen>,
-        Seen: Send + 'static,
-        Seeing: Future<Output = Result<Seen, Problem>> + Send,
-    {
-        let (name, options) = (self.name, options(self.pauses.1));
+impl<S: Send + 'static> Looks<S> {
+    /// Runs until `stop` is cancelled. `id` is what it looks at.
+    async fn run(self, id: String, recorder: Arc<dyn Recorder>, stop: CancellationToken) {
+        let (name, look) = (self.name, self.pauses.1);
+        let ids = vec![Arc::<str>::from(id)];
         let source = source_fn(move |_| {
-            let ids = vec![Arc::<str>::from(id.as_str())];
+            let ids = ids.clone();
             async move { Ok(ids) }
         });
-        // Never fails: the handler reports errors once, while the loop would log each of them.
-        let storage = storage_fn(move |_, _: Arc<str>| {
-            let seen = see();
-            async move { Ok(Some(seen.await)) }
-        });
+        let storage = storage_fn(|_, _: Arc<str>| async { Ok(Some(())) });
         // There is one worker, so nobody waits for the lock.
-        let looks = Arc::new(Mutex::new(self));
-        let handler = handler_fn(move |_, _: Arc<str>, seen: Option<Result<Seen, Problem>>| {
+        let looks = Arc::new(Mutex::new((self, Trouble::default())));
+        // Never fails: a look reports errors once, while the loop would log each of them.
+        let handler = handler_fn(move |_, _: Arc<str>, _: Option<()>| {
             let looks = Arc::clone(&looks);
             async move {
-                Ok(match seen {
-                    Some(seen) => Next::After(looks.lock().await.turn(seen).await),
-                    // The storage always returns something.
-                    None => Next::Settled,
-                })
+                let (looks, trouble) = &mut *looks.lock().await;
+                Ok(Next::After(looks.turn(trouble).await))
             }
         });
         let control = ControlLoop {
-            options,
+            options: Options {
+                workers: NonZeroUsize::MIN,
+                resync_interval: Some(look),
+                backoff_cap: look,
+                // The requests and the disk have shorter limits of their own.
+                handle_timeout: Duration::from_secs(60),
+                drain_timeout: Duration::from_secs(1),
+                ..Options::default()
+            },
             recorder,
             ..ControlLoop::new(name, source, storage, handler)
         };
@@ -331,68 +292,48 @@ impl<L> Looks<L> {
     }
 
     /// Looks once, and returns when to look again.
-    async fn turn<Seen>(&mut self, seen: Result<Seen, Problem>) -> Duration
-    where
-        L: Look<Seen>,
-    {
-        let looked = match seen {
-            Ok(seen) => self.look.look(seen).await,
-            Err(problem) => Err(problem),
-        };
-        match looked {
+    async fn turn(&mut self, trouble: &mut Trouble) -> Duration {
+        match (self.look)(&mut self.state).await {
             Ok(pause) => {
-                if self.problem.take().is_some() {
+                if std::mem::take(trouble).problem.is_some() {
                     let message = "the problem with the webhooks' certificate is solved";
                     tracing::info!("loop" = self.name, "{message}");
                 }
-                (self.failures, self.races) = (0, 0);
                 pause
             }
             // Expected when leaders overlap or somebody applies a manifest. It says nothing of an earlier problem.
-            Err(problem) if problem.is_race && self.races < RACES => {
-                self.races += 1;
+            Err(problem) if problem.is_race && trouble.races < RACES => {
+                trouble.races += 1;
                 tracing::debug!(error = problem.text, "looks again");
                 self.pauses.0
             }
-            Err(problem) => self.report(problem.text),
+            Err(problem) => self.report(problem.text, trouble),
         }
     }
 
     /// Counts a problem, logs it unless it is the same as the last one, and returns when to try again.
-    fn report(&mut self, problem: String) -> Duration {
+    fn report(&self, problem: String, trouble: &mut Trouble) -> Duration {
         self.metrics.failed.of([self.name]).inc();
-        let slot = self.slot.as_deref();
-        if let Some(slot) = slot {
+        if let Some(slot) = &self.slot {
             slot.refuse(&problem);
         }
-        if self.problem.as_ref() != Some(&problem) {
+        if trouble.problem.as_ref() != Some(&problem) {
             tracing::warn!(
                 "loop" = self.name,
                 error = problem,
                 "cannot take care of the webhooks' certificate"
             );
-            self.problem = Some(problem);
+            trouble.problem = Some(problem);
         }
         let (first, longest) = self.pauses;
-        let pause = first.saturating_mul(2_u32.saturating_pow(self.failures.min(16)));
-        self.failures = self.failures.saturating_add(1);
-        if slot.is_some_and(|slot| slot.served().is_none()) {
-            return first;
+        let pause = first.saturating_mul(2_u32.saturating_pow(trouble.failures.min(16)));
+        trouble.failures = trouble.failures.saturating_add(1);
+        let serves = |slot: &Arc<CertificateSlot>| slot.served().is_some();
+        if self.slot.as_ref().is_none_or(serves) {
+            pause.min(longest)
+        } else {
+            first
         }
-        pause.min(longest)
-    }
-}
-
-fn options(look: Duration) -> Options {
-    Options {
-        workers: NonZeroUsize::MIN,
-        resync_interval: Some(look),
-        backoff_cap: look,
-        // The requests and the disk have shorter limits of their own.
-        get_timeout: Duration::from_secs(60),
-        handle_timeout: Duration::from_secs(60),
-        drain_timeout: Duration::from_secs(1),
-        ..Options::default()
     }
 }
 

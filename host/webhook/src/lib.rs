@@ -14,7 +14,7 @@ mod server;
 mod validate;
 
 pub use certificates::{
-    CertificateMetrics, CertificateSlot, HostError, Hosts, OwnSetup, issue, serve_files, serve_own,
+    CertificateMetrics, CertificateSlot, OwnSetup, issue, parse_hosts, serve_files, serve_own,
     server_config,
 };
 pub use metrics::WebhookMetrics;

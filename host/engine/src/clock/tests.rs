@@ -29,12 +29,12 @@ fn a_machine_that_is_ahead_or_behind_is_set_right() {
 #[test]
 fn a_right_clock_is_left_alone() {
     let clock = Clock::new();
-    let before = clock.0.origin.load(std::sync::atomic::Ordering::Relaxed);
+    let before = clock.origin.load(std::sync::atomic::Ordering::Relaxed);
     for late in [0, 400, 999] {
         let date = Timestamp::now() - SignedDuration::from_millis(late);
         clock.heard(date, Instant::now());
     }
-    let after = clock.0.origin.load(std::sync::atomic::Ordering::Relaxed);
+    let after = clock.origin.load(std::sync::atomic::Ordering::Relaxed);
     // The machine's two clocks are not read in the same instant.
     assert!((after - before).abs() < 100_000, "{before} {after}");
 }

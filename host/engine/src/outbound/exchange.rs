@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::error::Error;
 use std::future::{poll_fn, ready};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -23,12 +23,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_util::either::Either;
 use tower::service_fn;
 
 use super::error::{BadResponse, Part, RequestErrorKind, RequestPhase};
 use super::permits::RequestLimits;
 use super::policy::{Policy, Rules, Vetted};
-use super::proxy::{Proxies, Proxy};
+use super::proxy::Proxy;
 use super::resolve::{Answering, Resolve};
 use super::tls::{Tls, TlsProblem};
 use super::url::{Host, Origin, Scheme, Url};
@@ -67,7 +69,7 @@ pub(super) enum Wanted {
 
 /// Sends the request and reads the response. The connection is closed afterwards in any case.
 pub(super) async fn exchange(
-    stream: Box<dyn Stream>,
+    stream: Stream,
     request: http::Request<Full<Bytes>>,
     (limits, wanted): (&RequestLimits, Wanted),
     deadline: Deadline,
@@ -245,10 +247,8 @@ pub(super) fn wire_limit(limits: &RequestLimits) -> usize {
     http_limit(limits).saturating_add(TLS)
 }
 
-/// A connection, encrypted or not.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+/// A connection, plain or encrypted.
+pub(super) type Stream = Either<Metered<TcpStream>, TlsStream<Metered<TcpStream>>>;
 
 /// A stream whose reads fail once too many bytes were read.
 pub(super) struct Metered<S> {
@@ -256,14 +256,14 @@ pub(super) struct Metered<S> {
     left: usize,
 }
 
-impl<S: Stream> Metered<S> {
+impl<S> Metered<S> {
     /// Returns the stream with a limit on how many bytes can be read.
     pub(super) fn new(stream: S, left: usize) -> Self {
         Self { stream, left }
     }
 }
 
-impl<S: Stream> AsyncRead for Metered<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -281,7 +281,7 @@ impl<S: Stream> AsyncRead for Metered<S> {
     }
 }
 
-impl<S: Stream> AsyncWrite for Metered<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -327,29 +327,25 @@ impl Deadline {
     }
 }
 
-/// How names are looked up, and for whom.
+/// How the address of a target is found and reached, and for whom.
 #[derive(Clone, Copy)]
-pub(super) struct Lookup<'a> {
+pub(super) struct Way<'a> {
     pub(super) resolver: &'a dyn Resolve,
     pub(super) tenant: &'a str,
-}
-
-/// What is known of a host before its name has been looked up.
-pub(super) enum Begun {
-    Address(IpAddr),
-    Lookup(Answering),
+    pub(super) scheme: Scheme,
+    pub(super) target: &'a Origin,
 }
 
 /// Begins to find the addresses of a host: returns as soon as the lookup has begun.
-pub(super) async fn begin(lookup: Lookup<'_>, rules: &Rules, target: &Url) -> Begun {
+pub(super) async fn begin(way: Way<'_>, rules: &Rules, url: &Url) -> Answering {
     // No search domains for public names: with one, a name could resolve to a Service of the cluster.
-    let is_absolute = target.is_absolute() || rules.policy == Policy::PublicOnly;
-    match target.origin().host() {
-        Host::Address(address) => Begun::Address(*address),
+    let is_absolute = url.is_absolute() || rules.policy == Policy::PublicOnly;
+    match way.target.host() {
+        Host::Address(address) => ready(Ok(vec![*address])).boxed(),
         Host::Name(name) => {
             let dot = if is_absolute { "." } else { "" };
             let name = format!("{}{dot}", name.as_ref());
-            Begun::Lookup(lookup.resolver.begin(&name, lookup.tenant).await)
+            way.resolver.begin(&name, way.tenant).await
         }
     }
 }
@@ -360,17 +356,12 @@ pub(super) async fn begin(lookup: Lookup<'_>, rules: &Rules, target: &Url) -> Be
 /// address for one network and a public one for the rest are common. Blocking such a name would not be safer, since its owner chooses
 /// which addresses to publish.
 pub(super) async fn addresses(
-    begun: Begun,
+    begun: Answering,
     rules: &Rules,
     deadline: Deadline,
 ) -> Result<Vec<Vetted>, RequestErrorKind> {
-    let found = match begun {
-        Begun::Address(address) => vec![address],
-        Begun::Lookup(found) => {
-            let found = deadline.hold(RequestPhase::Resolve, found).await?;
-            found.map_err(|error| RequestErrorKind::Resolve(short(&error.to_string())))?
-        }
-    };
+    let found = deadline.hold(RequestPhase::Resolve, begun).await?;
+    let found = found.map_err(|error| RequestErrorKind::Resolve(short(&error.to_string())))?;
     let mut first_blocked = None;
     let mut vetted = Vec::new();
     for address in found {
@@ -390,15 +381,6 @@ pub(super) async fn addresses(
     }
 }
 
-/// What decides whether a proxy leads to a target.
-#[derive(Clone, Copy)]
-pub(super) struct Way<'a> {
-    pub(super) lookup: Lookup<'a>,
-    pub(super) proxies: Option<&'a Proxies>,
-    pub(super) scheme: Scheme,
-    pub(super) target: &'a Origin,
-}
-
 impl Way<'_> {
     async fn connect(self, address: SocketAddr) -> Result<TcpStream, String> {
         let host = match self.target.host() {
@@ -406,7 +388,7 @@ impl Way<'_> {
             Host::Address(address) => address.to_string(),
         };
         let (ip, port) = (Some(address.ip()), address.port());
-        let proxy = self.proxies.map(|it| {
+        let proxy = self.resolver.proxies().map(|it| {
             it.of(self.scheme, &host, port, ip)
                 .map_err(|error| error.to_string())
         });
@@ -421,7 +403,7 @@ impl Way<'_> {
         connector.enforce_http(false);
         let target = Authority::try_from(address.to_string()).map_err(|error| error.to_string())?;
         let connected = proxy.connect(connector, target).await;
-        let stream = connected.map_err(|error| short(&error.to_string()))?;
+        let stream = connected.map_err(|error| short(&error))?;
         Ok(stream.into_inner())
     }
 
@@ -431,8 +413,7 @@ impl Way<'_> {
         let Some(name) = proxy.name() else {
             return Ok(Vec::new());
         };
-        let Lookup { resolver, tenant } = self.lookup;
-        let found = resolver.begin(name, tenant).await.await;
+        let found = self.resolver.begin(name, self.tenant).await.await;
         let unknown = |why: &str| format!("the proxy {proxy} is not found: {why}");
         let found = found.map_err(|error| unknown(&short(&error.to_string())))?;
         if found.is_empty() {
@@ -480,14 +461,14 @@ pub(super) async fn secure(
     origin: &Origin,
     tls: &Tls,
     deadline: Deadline,
-) -> Result<Box<dyn Stream>, RequestErrorKind> {
+) -> Result<Stream, RequestErrorKind> {
     if origin.scheme() == Scheme::Http {
-        return Ok(Box::new(stream));
+        return Ok(Either::Left(stream));
     }
     let name = origin.host().server_name();
     let handshake = TlsConnector::from(tls.config()).connect(name, stream);
     match deadline.hold(RequestPhase::Tls, handshake).await? {
-        Ok(stream) => Ok(Box::new(stream)),
+        Ok(stream) => Ok(Either::Right(stream)),
         Err(error) => Err(TlsProblem::of(&error).into()),
     }
 }

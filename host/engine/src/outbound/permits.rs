@@ -16,15 +16,7 @@ use super::url::{Host, Origin};
 pub(super) struct RequestPermits {
     client: Arc<Semaphore>,
     hosts: KeyedSemaphores<(Host, u16)>,
-    concurrency: u16,
-    concurrency_per_host: u16,
-    timeout: Duration,
-}
-
-/// The permit of one request; it is returned when this is dropped.
-pub(super) struct RequestPermit {
-    _host: OwnedSemaphorePermit,
-    _client: OwnedSemaphorePermit,
+    limits: RequestLimits,
 }
 
 impl RequestPermits {
@@ -32,14 +24,16 @@ impl RequestPermits {
         Self {
             client: Arc::new(Semaphore::new(limits.concurrency.into())),
             hosts: KeyedSemaphores::new(limits.concurrency_per_host.into()),
-            concurrency: limits.concurrency,
-            concurrency_per_host: limits.concurrency_per_host,
-            timeout: limits.permit_timeout,
+            limits: limits.clone(),
         }
     }
 
-    /// Acquires a permit: first that of the host, so that a request which waits for a slow host holds none of the client's.
-    pub(super) async fn acquire(&self, origin: &Origin) -> Result<RequestPermit, RequestErrorKind> {
+    /// Acquires the permits of the host and of the client; they are returned when they are dropped. That of the host is first, so that
+    /// a request which waits for a slow host holds none of the client's.
+    pub(super) async fn acquire(
+        &self,
+        origin: &Origin,
+    ) -> Result<[OwnedSemaphorePermit; 2], RequestErrorKind> {
         let mut awaited = ConcurrencyLimit::Host;
         let both = async {
             let host = self.hosts.of(origin.host_and_port());
@@ -47,19 +41,16 @@ impl RequestPermits {
             awaited = ConcurrencyLimit::Client;
             (host, self.client.clone().acquire_owned().await)
         };
-        let acquired = timeout(self.timeout, both).await;
-        match acquired {
-            Ok((Ok(host), Ok(client))) => Ok(RequestPermit {
-                _host: host,
-                _client: client,
-            }),
+        let waited = self.limits.permit_timeout;
+        match timeout(waited, both).await {
+            Ok((Ok(host), Ok(client))) => Ok([host, client]),
             _ => Err(RequestErrorKind::Busy {
                 limit: awaited,
                 max: match awaited {
-                    ConcurrencyLimit::Client => self.concurrency,
-                    ConcurrencyLimit::Host | ConcurrencyLimit::Lookups => self.concurrency_per_host,
+                    ConcurrencyLimit::Client => self.limits.concurrency,
+                    _ => self.limits.concurrency_per_host,
                 },
-                waited: self.timeout,
+                waited,
             }),
         }
     }

@@ -21,9 +21,6 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// Every policy, the strictest first.
-    pub const ALL: [Self; 3] = [Self::PublicOnly, Self::NotLocal, Self::NotLinkLocal];
-
     /// Returns whether addresses of this range are blocked.
     pub fn blocks(self, range: Range) -> bool {
         match self {
@@ -199,26 +196,6 @@ pub enum Range {
 }
 
 impl Range {
-    /// Every range.
-    pub const ALL: [Self; 16] = [
-        Self::Public,
-        Self::Unspecified,
-        Self::Loopback,
-        Self::Private,
-        Self::Shared,
-        Self::LinkLocal,
-        Self::UniqueLocal,
-        Self::Metadata,
-        Self::Multicast,
-        Self::Documentation,
-        Self::Benchmark,
-        Self::Reserved,
-        Self::Mapped,
-        Self::Nat64,
-        Self::SixToFour,
-        Self::Teredo,
-    ];
-
     /// Returns the range of the address as it is written.
     ///
     /// IPv6 addresses are public only within `2000::/3`, the one part that is allocated.
@@ -278,7 +255,7 @@ impl fmt::Display for Range {
 }
 
 /// The part of IPv6 that is allocated as public addresses.
-const ALLOCATED: Cidr = v6([0x2000, 0, 0, 0, 0, 0, 0, 0], 3);
+const ALLOCATED: Cidr = v6(&[0x2000], 3);
 
 /// The ranges of IPv4 that are not public; the first that contains an address counts.
 ///
@@ -313,59 +290,60 @@ const V4: [(Cidr, Range); 22] = [
 /// The special ranges of IPv6; the first that contains an address counts.
 const V6: [(Cidr, Range); 25] = [
     // AWS (all services for instances), Google Cloud, Oracle Cloud, Scaleway, Akamai, Alibaba Cloud.
-    (v6([0xfd00, 0xec2, 0, 0, 0, 0, 0, 0], 32), Range::Metadata),
+    (v6(&[0xfd00, 0xec2], 32), Range::Metadata),
     (
-        v6([0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254], 128),
+        v6(&[0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254], 128),
         Range::Metadata,
     ),
     (
-        v6([0xfd00, 0xc1, 0, 0, 0, 0, 0xa9fe, 0xa9fe], 128),
+        v6(&[0xfd00, 0xc1, 0, 0, 0, 0, 0xa9fe, 0xa9fe], 128),
         Range::Metadata,
     ),
     (
-        v6([0xfd00, 0x42, 0, 0, 0, 0, 0, 0x42], 128),
+        v6(&[0xfd00, 0x42, 0, 0, 0, 0, 0, 0x42], 128),
         Range::Metadata,
     ),
     (
-        v6([0xfd00, 0xa9fe, 0xa9fe, 0, 0, 0, 0, 1], 128),
+        v6(&[0xfd00, 0xa9fe, 0xa9fe, 0, 0, 0, 0, 1], 128),
         Range::Metadata,
     ),
     (
-        v6([0xfd00, 0x100, 0, 0, 0, 0, 0x100, 0x200], 128),
+        v6(&[0xfd00, 0x100, 0, 0, 0, 0, 0x100, 0x200], 128),
         Range::Metadata,
     ),
-    (v6([0, 0, 0, 0, 0, 0, 0, 0], 128), Range::Unspecified),
-    (v6([0, 0, 0, 0, 0, 0, 0, 1], 128), Range::Loopback),
-    (v6([0, 0, 0, 0, 0, 0, 0, 0], 96), Range::Mapped),
-    (v6([0, 0, 0, 0, 0xffff, 0, 0, 0], 96), Range::Mapped),
-    (v6([0x64, 0xff9b, 0, 0, 0, 0, 0, 0], 96), Range::Nat64),
-    (v6([0x64, 0xff9b, 1, 0, 0, 0, 0, 0], 48), Range::Nat64),
-    (v6([0x100, 0, 0, 0, 0, 0, 0, 0], 64), Range::Reserved),
-    (v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 32), Range::Teredo),
-    (v6([0x2001, 2, 0, 0, 0, 0, 0, 0], 48), Range::Benchmark),
-    (v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 23), Range::Reserved),
-    (
-        v6([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0], 32),
-        Range::Documentation,
-    ),
-    (v6([0x2002, 0, 0, 0, 0, 0, 0, 0], 16), Range::SixToFour),
-    (
-        v6([0x2620, 0x4f, 0x8000, 0, 0, 0, 0, 0], 48),
-        Range::Reserved,
-    ),
-    (v6([0x3ffe, 0, 0, 0, 0, 0, 0, 0], 16), Range::Reserved),
-    (v6([0x3fff, 0, 0, 0, 0, 0, 0, 0], 20), Range::Documentation),
-    (v6([0xfc00, 0, 0, 0, 0, 0, 0, 0], 7), Range::UniqueLocal),
-    (v6([0xfe80, 0, 0, 0, 0, 0, 0, 0], 10), Range::LinkLocal),
-    (v6([0xfec0, 0, 0, 0, 0, 0, 0, 0], 10), Range::Private),
-    (v6([0xff00, 0, 0, 0, 0, 0, 0, 0], 8), Range::Multicast),
+    (v6(&[0], 128), Range::Unspecified),
+    (v6(&[0, 0, 0, 0, 0, 0, 0, 1], 128), Range::Loopback),
+    (v6(&[0], 96), Range::Mapped),
+    (v6(&[0, 0, 0, 0, 0xffff], 96), Range::Mapped),
+    (v6(&[0x64, 0xff9b], 96), Range::Nat64),
+    (v6(&[0x64, 0xff9b, 1], 48), Range::Nat64),
+    (v6(&[0x100], 64), Range::Reserved),
+    (v6(&[0x2001], 32), Range::Teredo),
+    (v6(&[0x2001, 2], 48), Range::Benchmark),
+    (v6(&[0x2001], 23), Range::Reserved),
+    (v6(&[0x2001, 0xdb8], 32), Range::Documentation),
+    (v6(&[0x2002], 16), Range::SixToFour),
+    (v6(&[0x2620, 0x4f, 0x8000], 48), Range::Reserved),
+    (v6(&[0x3ffe], 16), Range::Reserved),
+    (v6(&[0x3fff], 20), Range::Documentation),
+    (v6(&[0xfc00], 7), Range::UniqueLocal),
+    (v6(&[0xfe80], 10), Range::LinkLocal),
+    (v6(&[0xfec0], 10), Range::Private),
+    (v6(&[0xff00], 8), Range::Multicast),
 ];
 
 const fn v4([a, b, c, d]: [u8; 4], prefix: u8) -> Cidr {
     Cidr::new(IpAddr::V4(Ipv4Addr::new(a, b, c, d)), prefix)
 }
 
-const fn v6([a, b, c, d, e, f, g, h]: [u16; 8], prefix: u8) -> Cidr {
+/// Without the zeros at its end.
+const fn v6(mut segments: &[u16], prefix: u8) -> Cidr {
+    let (mut all, mut place) = ([0; 8], 0);
+    while let [first, rest @ ..] = segments {
+        all[place] = *first;
+        (segments, place) = (rest, place + 1);
+    }
+    let [a, b, c, d, e, f, g, h] = all;
     Cidr::new(IpAddr::V6(Ipv6Addr::new(a, b, c, d, e, f, g, h)), prefix)
 }
 
@@ -497,39 +475,17 @@ impl fmt::Debug for Cidr {
 
 /// Why a text is not a range of addresses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CidrError {
-    /// There is no address before the slash.
-    #[error("{0:?} is not a range of IP addresses; write one like 10.0.0.0/8 or fd00::/8")]
-    NoAddress(String),
-    /// There is no slash.
-    #[error("{0} has no prefix length; for this address alone write {only}", only = Cidr::only(*.0))]
-    NoPrefix(IpAddr),
-    /// The text after the slash is not a prefix length.
-    #[error(
-        "{text:?} has no valid prefix length; write a number from 0 to {longest} after the slash"
-    )]
-    Prefix {
-        /// The text.
-        text: String,
-        /// The longest prefix that the address can have.
-        longest: u8,
-    },
-    /// The address has bits that the prefix does not cover.
-    #[error("{text} has bits beyond its prefix; write {meant}")]
-    BeyondPrefix {
-        /// The text.
-        text: String,
-        /// The range without those bits.
-        meant: Cidr,
-    },
-    /// An IPv4 range in IPv6 form, which would contain nothing.
-    #[error("{text} is an IPv4 range in IPv6 form; write {meant}")]
-    Mapped {
-        /// The text.
-        text: String,
-        /// The same range in IPv4 form.
-        meant: Cidr,
-    },
+#[error("{text}")]
+pub struct CidrError {
+    text: String,
+    /// The range that the text stands for, if it is only written in another way than we ask for.
+    pub(super) meant: Option<Cidr>,
+}
+
+impl CidrError {
+    fn new(text: String) -> Self {
+        Self { text, meant: None }
+    }
 }
 
 impl FromStr for Cidr {
@@ -541,32 +497,37 @@ impl FromStr for Cidr {
             None => (text, None),
         };
         let Ok(network) = address.parse::<IpAddr>() else {
-            return Err(CidrError::NoAddress(text.to_owned()));
+            return Err(CidrError::new(format!(
+                "{text:?} is not a range of IP addresses; write one like 10.0.0.0/8 or fd00::/8"
+            )));
         };
         let Some(prefix) = prefix else {
-            return Err(CidrError::NoPrefix(network));
+            let only = Self::only(network);
+            return Err(CidrError::new(format!(
+                "{network} has no prefix length; for this address alone write {only}"
+            )));
         };
         let longest = longest(network);
         let digits = prefix.bytes().all(|byte| byte.is_ascii_digit());
-        let prefix = match prefix.parse() {
-            Ok(prefix) if digits && prefix <= longest => prefix,
-            _ => {
-                let text = text.to_owned();
-                return Err(CidrError::Prefix { text, longest });
-            }
+        let prefix = prefix.parse().ok().filter(|it| digits && *it <= longest);
+        let prefix = prefix.ok_or_else(|| {
+            CidrError::new(format!(
+                "{text:?} has no valid prefix length; write a number from 0 to {longest} after the slash"
+            ))
+        })?;
+        let masked = Self::new(Self::new(network, prefix).masked(network), prefix);
+        let (wrong, meant) = match (network.to_canonical(), prefix.checked_sub(96)) {
+            _ if masked.network != network => ("has bits beyond its prefix", masked),
+            (IpAddr::V4(v4), Some(prefix)) if network.is_ipv6() => (
+                "is an IPv4 range in IPv6 form",
+                Self::new(v4.into(), prefix),
+            ),
+            _ => return Ok(masked),
         };
-        let meant = Self::new(Self::new(network, prefix).masked(network), prefix);
-        if meant.network != network {
-            let text = text.to_owned();
-            return Err(CidrError::BeyondPrefix { text, meant });
-        }
-        match (network.to_canonical(), prefix.checked_sub(96)) {
-            (IpAddr::V4(v4), Some(prefix)) if network.is_ipv6() => Err(CidrError::Mapped {
-                text: text.to_owned(),
-                meant: Self::new(v4.into(), prefix),
-            }),
-            _ => Ok(meant),
-        }
+        Err(CidrError {
+            text: format!("{text} {wrong}; write {meant}"),
+            meant: Some(meant),
+        })
     }
 }
 

@@ -22,8 +22,9 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tower::{Service, ServiceExt};
 
+use super::policy::Cidr;
 use super::url::Scheme;
-use crate::outbound::policy::{Cidr, CidrError};
+use crate::plain::plain;
 
 /// The largest answer to CONNECT, in bytes.
 const ANSWER: usize = 16 * 1024;
@@ -55,39 +56,6 @@ pub struct Proxy {
     "{0} names no proxy that podloom can use: write http://HOST:PORT or socks5://HOST:PORT, with USER:PASSWORD@ before the host if it asks for them"
 )]
 pub struct ProxyError(&'static str);
-
-/// What connects to a proxy.
-pub trait Connector:
-    Service<
-        Uri,
-        Response = TokioIo<TcpStream>,
-        Error: Error + Send + Sync + 'static,
-        Future: Send + 'static,
-    > + Clone
-    + Send
-    + 'static
-{
-}
-
-impl<C> Connector for C where
-    C: Service<
-            Uri,
-            Response = TokioIo<TcpStream>,
-            Error: Error + Send + Sync + 'static,
-            Future: Send + 'static,
-        > + Clone
-        + Send
-        + 'static
-{
-}
-
-/// Why there is no connection through a proxy.
-#[derive(Debug, thiserror::Error)]
-#[error("through the proxy {proxy}: {reason}; what NO_PROXY lists is reached without it")]
-pub struct Unreached {
-    proxy: String,
-    reason: String,
-}
 
 impl Proxies {
     /// Reads the environment.
@@ -198,48 +166,45 @@ impl Proxy {
     /// # Errors
     ///
     /// The proxy cannot be reached, or refuses.
-    pub async fn connect<C: Connector>(
+    pub async fn connect<C>(
         &self,
         connector: C,
         target: Authority,
-    ) -> Result<TokioIo<TcpStream>, Unreached> {
+    ) -> Result<TokioIo<TcpStream>, String>
+    where
+        C: Service<Uri, Response = TokioIo<TcpStream>> + Clone + Send + 'static,
+        C::Error: Error + Send + Sync + 'static,
+        C::Future: Send + 'static,
+    {
         let connected = match self.uri.scheme_str() {
-            Some("socks5") => self.socks(connector, target).await,
-            _ => self.tunnel(connector, target).await,
+            Some("socks5") => {
+                let mut socks = SocksV5::new(self.uri.clone(), connector);
+                if let Some((name, password)) = self.user.clone() {
+                    socks = socks.with_auth(name, password);
+                }
+                let uri = Uri::builder().scheme("https").authority(target);
+                match uri.path_and_query("/").build() {
+                    Ok(uri) => socks.oneshot(uri).await.map_err(|error| plain(&error)),
+                    Err(error) => Err(error.to_string()),
+                }
+            }
+            _ => match connector.oneshot(self.uri.clone()).await {
+                Ok(stream) => self.tunnel(stream, target).await,
+                Err(error) => Err(plain(&error)),
+            },
         };
-        connected.map_err(|reason| Unreached {
-            proxy: self.to_string(),
-            reason,
+        connected.map_err(|reason| {
+            format!("through the proxy {self}: {reason}; what NO_PROXY lists is reached without it")
         })
     }
 
-    async fn socks<C: Connector>(
+    async fn tunnel(
         &self,
-        connector: C,
+        stream: TokioIo<TcpStream>,
         target: Authority,
     ) -> Result<TokioIo<TcpStream>, String> {
-        let mut socks = SocksV5::new(self.uri.clone(), connector);
-        if let Some((name, password)) = self.user.clone() {
-            socks = socks.with_auth(name, password);
-        }
-        let uri = Uri::builder()
-            .scheme("https")
-            .authority(target)
-            .path_and_query("/")
-            .build();
-        let uri = uri.map_err(|error| error.to_string())?;
-        socks.oneshot(uri).await.map_err(|error| chain(&error))
-    }
-
-    async fn tunnel<C: Connector>(
-        &self,
-        connector: C,
-        target: Authority,
-    ) -> Result<TokioIo<TcpStream>, String> {
-        let stream = connector.oneshot(self.uri.clone()).await;
-        let stream = stream.map_err(|error| chain(&error))?;
         let handshake = http1::Builder::new().max_buf_size(ANSWER).handshake(stream);
-        let (mut sender, connection) = handshake.await.map_err(|error| chain(&error))?;
+        let (mut sender, connection) = handshake.await.map_err(|error| plain(&error))?;
         let mut request = Request::new(Empty::<Bytes>::new());
         *request.method_mut() = Method::CONNECT;
         let host = HeaderValue::try_from(target.as_str()).map_err(|error| error.to_string())?;
@@ -254,7 +219,7 @@ impl Proxy {
         }
         let answered = async {
             let response = sender.send_request(request).await;
-            let response = response.map_err(|error| chain(&error))?;
+            let response = response.map_err(|error| plain(&error))?;
             match response.status() {
                 status if status.is_success() => Ok(()),
                 StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
@@ -265,27 +230,13 @@ impl Proxy {
         };
         // After its answer the connection is a tunnel, and is ours again.
         let tunnel = connection.without_shutdown();
-        let tunnel = tunnel.map_err(|error| chain(&error));
+        let tunnel = tunnel.map_err(|error| plain(&error));
         let ((), parts) = tokio::try_join!(answered, tunnel)?;
         match parts.read_buf.is_empty() {
             true => Ok(parts.io),
             false => Err("it says more than its answer".to_owned()),
         }
     }
-}
-
-/// An error and its causes.
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let words = cause.to_string();
-        if !text.ends_with(&words) {
-            text = format!("{text}: {words}");
-        }
-        next = cause.source();
-    }
-    text
 }
 
 /// A text with `%40` for `@` and the like.
@@ -334,8 +285,7 @@ impl fmt::Debug for Proxy {
 #[derive(Clone, Debug)]
 enum Direct {
     All,
-    Range(Cidr),
-    Address(IpAddr, Option<u16>),
+    Range(Cidr, Option<u16>),
     Domain {
         /// With a dot before it.
         suffix: String,
@@ -351,19 +301,13 @@ impl Direct {
         if text == "*" {
             return Some(Self::All);
         }
-        match text.parse::<Cidr>() {
-            Ok(range)
-            | Err(
-                CidrError::BeyondPrefix { meant: range, .. }
-                | CidrError::Mapped { meant: range, .. },
-            ) => {
-                return Some(Self::Range(range));
-            }
-            Err(_) => {}
+        let range = text.parse::<Cidr>();
+        if let Some(range) = range.map_or_else(|error| error.meant, Some) {
+            return Some(Self::Range(range, None));
         }
         let bare = text.trim_start_matches('[').trim_end_matches(']');
         if let Ok(address) = bare.parse() {
-            return Some(Self::Address(address, None));
+            return Some(Self::Range(Cidr::only(address), None));
         }
         let (host, port) = match text.rsplit_once(':') {
             Some((host, port)) => (host, Some(port.parse().ok()?)),
@@ -371,7 +315,7 @@ impl Direct {
         };
         let host = host.trim_start_matches('[').trim_end_matches(']');
         if let Ok(address) = host.parse() {
-            return Some(Self::Address(address, port));
+            return Some(Self::Range(Cidr::only(address), port));
         }
         let host = host
             .strip_prefix('*')
@@ -391,9 +335,8 @@ impl Direct {
     fn has_address(&self, address: IpAddr, at: u16) -> bool {
         match self {
             Self::All => true,
-            Self::Range(range) => range.contains(address),
-            Self::Address(own, port) => {
-                own.to_canonical() == address.to_canonical() && port.is_none_or(|port| port == at)
+            Self::Range(range, port) => {
+                range.contains(address) && port.is_none_or(|port| port == at)
             }
             Self::Domain { .. } => false,
         }
@@ -402,7 +345,7 @@ impl Direct {
     fn has_name(&self, name: &str, at: u16) -> bool {
         match self {
             Self::All => true,
-            Self::Range(_) | Self::Address(..) => false,
+            Self::Range(..) => false,
             Self::Domain {
                 suffix,
                 with_itself,

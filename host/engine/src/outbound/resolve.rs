@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, Shared};
 use podloom_turns::lock;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 
 use super::permits::KeyedSemaphores;
@@ -69,7 +69,7 @@ type Running = Arc<Mutex<HashMap<String, Lookup>>>;
 #[derive(Clone)]
 struct Lookup {
     started: Instant,
-    found: watch::Receiver<Option<Found>>,
+    found: Shared<BoxFuture<'static, Found>>,
 }
 
 /// The permits of one lookup.
@@ -139,21 +139,23 @@ fn start(running: &Running, name: &str, permits: Permits, look_up: fn(&str) -> F
     if let Some(lookup) = lookups.get(name) {
         return lookup.clone();
     }
-    let (sender, found) = watch::channel(None);
-    let started = Instant::now();
-    let lookup = Lookup { started, found };
-    lookups.insert(name.to_owned(), lookup.clone());
-    drop(lookups);
     let cleanup = Cleanup {
         name: name.to_owned(),
         running: running.clone(),
         _permits: permits,
     };
-    spawn_blocking(move || {
+    let looked_up = spawn_blocking(move || {
         let found = look_up(&cleanup.name);
         drop(cleanup);
-        sender.send_replace(Some(found));
+        found
     });
+    let found = looked_up.map(|found| found.unwrap_or_else(|error| Err(error.to_string())));
+    let lookup = Lookup {
+        started: Instant::now(),
+        found: found.boxed().shared(),
+    };
+    // The thread cannot have removed it yet: it would wait for the lock.
+    lookups.insert(name.to_owned(), lookup.clone());
     lookup
 }
 
@@ -197,16 +199,12 @@ async fn permits(of_tenant: Arc<Semaphore>, of_all: Arc<Semaphore>) -> io::Resul
 
 impl Lookup {
     /// Waits for the result, unless the lookup has been hanging for longer than the timeout.
-    async fn answer(mut self, timeout: Duration) -> io::Result<Vec<IpAddr>> {
+    async fn answer(self, timeout: Duration) -> io::Result<Vec<IpAddr>> {
         if self.started.elapsed() > timeout {
             let text = "the name servers have not answered an earlier lookup of it yet";
             return Err(io::Error::new(io::ErrorKind::TimedOut, text));
         }
-        let found = self.found.wait_for(Option::is_some).await;
-        let found = found.map_err(io::Error::other)?.clone();
-        found
-            .unwrap_or_else(|| Ok(Vec::new()))
-            .map_err(io::Error::other)
+        self.found.await.map_err(io::Error::other)
     }
 }
 

@@ -58,29 +58,10 @@ pub struct Identity {
 #[derive(Clone)]
 pub struct Tls(Arc<ClientConfig>);
 
-/// Why a TLS configuration cannot be created.
-#[derive(Debug, thiserror::Error)]
-pub enum TlsError {
-    /// A file of certificates cannot be used.
-    #[error(transparent)]
-    Pem(#[from] PemError),
-    /// The certificate store of the machine, or the one that the environment names, cannot be used.
-    #[error("the certificate store of this machine cannot be used: {0}")]
-    Store(String),
-    /// The private key does not match the certificate, or its type is not supported.
-    #[error("the key in {key} cannot be used with the certificate in {chain}: {reason}")]
-    Identity {
-        /// Where the certificate is.
-        chain: String,
-        /// Where the key is.
-        key: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The crypto provider supports none of our TLS versions, which is a bug of this build.
-    #[error("TLS cannot be set up: {0}")]
-    Provider(String),
-}
+/// Why certificates, a key or a TLS configuration cannot be used. It repeats no text of a file, since that may hold a key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TlsError(String);
 
 impl Tls {
     /// Creates a configuration. [`Roots::Public`] reads the machine's store, which takes some milliseconds.
@@ -88,7 +69,7 @@ impl Tls {
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
-            .map_err(|error| TlsError::Provider(error.to_string()))?;
+            .map_err(|error| TlsError(format!("TLS cannot be set up: {error}")))?;
         let verified_by = |verifier| {
             builder
                 .clone()
@@ -123,11 +104,10 @@ impl Tls {
 }
 
 fn unfit(identity: &Identity, error: &rustls::Error) -> TlsError {
-    TlsError::Identity {
-        chain: identity.chain.name().to_owned(),
-        key: identity.key.name().to_owned(),
-        reason: error.to_string(),
-    }
+    let (key, chain) = (identity.key.name(), identity.chain.name());
+    TlsError(format!(
+        "the key in {key} cannot be used with the certificate in {chain}: {error}"
+    ))
 }
 
 /// The authorities, and those of a file.
@@ -153,11 +133,11 @@ fn public(found: CertificateResult, named: Option<&str>) -> Result<RootCertStore
     if added > 0 {
         return Ok(store);
     }
-    if let Some(error) = found.errors.first() {
-        return Err(TlsError::Store(error.to_string()));
-    }
-    if let Some(name) = named {
-        return Err(TlsError::Store(format!("{name} names no certificate")));
+    let problem = found.errors.first().map(ToString::to_string);
+    let problem = problem.or_else(|| Some(format!("{} names no certificate", named?)));
+    if let Some(problem) = problem {
+        let text = "the certificate store of this machine cannot be used";
+        return Err(TlsError(format!("{text}: {problem}")));
     }
     store.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
     Ok(store)
@@ -181,21 +161,43 @@ fn listed(
     let store = Arc::new(store);
     // Without any authority there is no such verifier.
     let authorities = WebPkiServerVerifier::builder_with_provider(store, Arc::clone(provider));
-    Ok(Arc::new(Listed {
-        certificates: pem.certificates()?,
-        authorities: authorities.build().ok(),
+    Ok(Arc::new(Verifier {
+        accepts: Accepts::Listed {
+            certificates: pem.certificates()?,
+            authorities: authorities.build().ok(),
+        },
         algorithms: provider.signature_verification_algorithms,
     }))
 }
 
+/// Returns a verifier that accepts every certificate, for servers where an administrator turned verification off. It still checks that
+/// the server has the certificate's key, which costs nothing.
+fn unchecked(provider: &CryptoProvider) -> Arc<dyn ServerCertVerifier> {
+    Arc::new(Verifier {
+        accepts: Accepts::All,
+        algorithms: provider.signature_verification_algorithms,
+    })
+}
+
+/// Verifies servers in other ways than by authorities alone.
 #[derive(Debug)]
-struct Listed {
-    certificates: Vec<CertificateDer<'static>>,
-    authorities: Option<Arc<WebPkiServerVerifier>>,
+struct Verifier {
+    accepts: Accepts,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-impl Listed {
+/// Which certificates are accepted.
+#[derive(Debug)]
+enum Accepts {
+    /// These, and those that the authorities signed.
+    Listed {
+        certificates: Vec<CertificateDer<'static>>,
+        authorities: Option<Arc<WebPkiServerVerifier>>,
+    },
+    All,
+}
+
+impl Verifier {
     /// Verifies a certificate that is listed: all but who signed it. An authority's own may be a server's too.
     fn verify(
         &self,
@@ -218,7 +220,7 @@ impl Listed {
     }
 }
 
-impl ServerCertVerifier for Listed {
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
@@ -227,10 +229,17 @@ impl ServerCertVerifier for Listed {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        if self.certificates.iter().any(|listed| listed == certificate) {
+        let (listed, authorities) = match &self.accepts {
+            Accepts::All => return Ok(ServerCertVerified::assertion()),
+            Accepts::Listed {
+                certificates,
+                authorities,
+            } => (certificates, authorities),
+        };
+        if listed.iter().any(|listed| listed == certificate) {
             return self.verify(certificate, name, now);
         }
-        match &self.authorities {
+        match authorities {
             Some(all) => all.verify_server_cert(certificate, intermediates, name, ocsp, now),
             None => Err(CertificateError::UnknownIssuer.into()),
         }
@@ -271,69 +280,26 @@ pub struct Pem {
     text: Vec<u8>,
 }
 
-/// Why PEM cannot be used. The text itself is not repeated, since it may hold a key.
-#[derive(Debug, thiserror::Error)]
-pub enum PemError {
-    /// The file cannot be read.
-    #[error("could not read {name}")]
-    Read {
-        /// Where the text is from.
-        name: String,
-        /// The kernel's error.
-        source: io::Error,
-    },
-    /// It is larger than 1 MiB.
-    #[error("{name} is larger than {TEXT_MAX} bytes, which no file of certificates is")]
-    TooLarge {
-        /// Where the text is from.
-        name: String,
-    },
-    /// It contains no block of the type that was looked for.
-    #[error(
-        "{name} has no {wanted}; it must have a block that begins with -----BEGIN {label}-----"
-    )]
-    Missing {
-        /// Where the text is from.
-        name: String,
-        /// What was looked for.
-        wanted: &'static str,
-        /// The label of such a block.
-        label: &'static str,
-    },
-    /// A block is truncated or invalid.
-    #[error("{wanted} {number} in {name} is broken: {reason}")]
-    Broken {
-        /// Where the text is from.
-        name: String,
-        /// What was looked for.
-        wanted: &'static str,
-        /// Its number in the text, from 1.
-        number: usize,
-        /// What is wrong with it.
-        reason: String,
-    },
-}
-
 const CERTIFICATE: (&str, &str) = ("certificate", "CERTIFICATE");
 const KEY: (&str, &str) = ("private key", "PRIVATE KEY");
 
 impl Pem {
     /// Reads a file of at most 1 MiB.
-    pub fn read(path: &Path) -> Result<Self, PemError> {
+    pub fn read(path: &Path) -> Result<Self, TlsError> {
         let name = path.display().to_string();
         let mut text = Vec::new();
         let limit = TEXT_MAX as u64 + 1;
         let read = open(path).and_then(|file| file.take(limit).read_to_end(&mut text));
-        match read {
-            Ok(_) => Self::new(name, text),
-            Err(source) => Err(PemError::Read { name, source }),
-        }
+        read.map_err(|error| TlsError(format!("could not read {name}: {error}")))?;
+        Self::new(name, text)
     }
 
     /// Returns the PEM of a text of at most 1 MiB that is not from a file but, say, from a Secret; the name says where it is from.
-    pub fn new(name: String, text: Vec<u8>) -> Result<Self, PemError> {
+    pub fn new(name: String, text: Vec<u8>) -> Result<Self, TlsError> {
         if text.len() > TEXT_MAX {
-            return Err(PemError::TooLarge { name });
+            return Err(TlsError(format!(
+                "{name} is larger than {TEXT_MAX} bytes, which no file of certificates is"
+            )));
         }
         Ok(Self { name, text })
     }
@@ -344,7 +310,7 @@ impl Pem {
     }
 
     /// Returns all certificates, in their order; at least one.
-    pub fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, PemError> {
+    pub fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, TlsError> {
         let certificates = CertificateDer::pem_slice_iter(&self.text)
             .enumerate()
             .map(|(index, found)| found.map_err(|error| self.garbled(CERTIFICATE, index, &error)));
@@ -356,7 +322,7 @@ impl Pem {
     }
 
     /// Returns the first private key.
-    pub fn key(&self) -> Result<PrivateKeyDer<'static>, PemError> {
+    pub fn key(&self) -> Result<PrivateKeyDer<'static>, TlsError> {
         PrivateKeyDer::from_pem_slice(&self.text).map_err(|error| match error {
             PemFault::NoItemsFound => self.missing(KEY),
             error => self.garbled(KEY, 0, &error),
@@ -365,23 +331,23 @@ impl Pem {
 
     /// Adds all certificates as authorities. A certificate that is not an authority's is an error, since it would be trusted for every
     /// name. One that cannot be parsed is an error too: a user put it there for a reason.
-    fn add_to(&self, store: &mut RootCertStore) -> Result<(), PemError> {
+    fn add_to(&self, store: &mut RootCertStore) -> Result<(), TlsError> {
         match self.add_authorities_to(store)? {
             None => Ok(()),
             Some(leaf) => Err(self.broken(
                 CERTIFICATE,
                 leaf,
-                "it is not an authority's (its basic constraints do not say CA:TRUE); put the authority that signed it there".to_owned(),
+                "it is not an authority's (its basic constraints do not say CA:TRUE); put the authority that signed it there",
             )),
         }
     }
 
     /// Adds the certificates of authorities, and returns the index of the first other one. One that cannot be parsed is an error.
-    fn add_authorities_to(&self, store: &mut RootCertStore) -> Result<Option<usize>, PemError> {
+    fn add_authorities_to(&self, store: &mut RootCertStore) -> Result<Option<usize>, TlsError> {
         let mut leaf = None;
         for (index, certificate) in self.certificates()?.into_iter().enumerate() {
             let reason = "it is not an X.509 certificate";
-            let broken = |_| self.broken(CERTIFICATE, index, reason.to_owned());
+            let broken = |_| self.broken(CERTIFICATE, index, reason);
             if is_authority(&certificate) {
                 store.add(certificate).map_err(broken)?;
             } else {
@@ -392,20 +358,14 @@ impl Pem {
         Ok(leaf)
     }
 
-    fn missing(&self, (wanted, label): (&'static str, &'static str)) -> PemError {
-        PemError::Missing {
-            name: self.name.clone(),
-            wanted,
-            label,
-        }
+    fn missing(&self, (wanted, label): (&str, &str)) -> TlsError {
+        let name = &self.name;
+        TlsError(format!(
+            "{name} has no {wanted}; it must have a block that begins with -----BEGIN {label}-----"
+        ))
     }
 
-    fn garbled(
-        &self,
-        wanted: (&'static str, &'static str),
-        index: usize,
-        error: &PemFault,
-    ) -> PemError {
+    fn garbled(&self, wanted: (&str, &str), index: usize, error: &PemFault) -> TlsError {
         // The library's texts quote lines, and one could be a key's.
         let reason = match error {
             PemFault::MissingSectionEnd { .. } => "its last line, -----END ...-----, is missing",
@@ -413,21 +373,12 @@ impl Pem {
             PemFault::Base64Decode(_) => "it is not base64",
             _ => "it is not PEM",
         };
-        self.broken(wanted, index, reason.to_owned())
+        self.broken(wanted, index, reason)
     }
 
-    fn broken(
-        &self,
-        (wanted, _): (&'static str, &'static str),
-        index: usize,
-        reason: String,
-    ) -> PemError {
-        PemError::Broken {
-            name: self.name.clone(),
-            wanted,
-            number: index + 1,
-            reason,
-        }
+    fn broken(&self, (wanted, _): (&str, &str), index: usize, reason: &str) -> TlsError {
+        let (number, name) = (index + 1, &self.name);
+        TlsError(format!("{wanted} {number} in {name} is broken: {reason}"))
     }
 }
 
@@ -607,52 +558,6 @@ fn list(names: &[String]) -> String {
     match names {
         [] => "no host".to_owned(),
         names => names.join(", "),
-    }
-}
-
-// No verification of server certificates, for servers where an administrator turned it off.
-
-/// Returns a verifier that accepts every certificate.
-fn unchecked(provider: &CryptoProvider) -> Arc<dyn ServerCertVerifier> {
-    Arc::new(Unchecked(provider.signature_verification_algorithms))
-}
-
-/// Accepts every certificate. It still checks that the server has the certificate's key, which costs nothing.
-#[derive(Debug)]
-struct Unchecked(WebPkiSupportedAlgorithms);
-
-impl ServerCertVerifier for Unchecked {
-    fn verify_server_cert(
-        &self,
-        _certificate: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _name: &ServerName<'_>,
-        _ocsp: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signature, &self.0)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signature, &self.0)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_schemes()
     }
 }
 

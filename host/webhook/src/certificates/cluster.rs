@@ -15,10 +15,11 @@ use podloom_controllers::duties::WEBHOOK_NAME;
 use podloom_engine::plain::plain;
 use rustls::pki_types::ServerName;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
-use super::x509::{Certificate, OurSecret, certificates_pem, our_authorities};
+use super::x509::{Certificate, OurSecret, our_authorities};
 use super::{OwnSetup, Problem};
 
 /// How long a request may take.
@@ -48,29 +49,22 @@ impl OwnSetup {
 
     pub(super) async fn read_secret(&self) -> Result<OurSecret, Problem> {
         let name = self.secret_name();
-        let path = self.secret_path(&self.secret);
-        let found = self.read(&name, path).await?;
-        let found = found.map(|text| serde_json::from_str(&text)).transpose();
-        let found = found.map_err(|error| unreadable(&name, &error))?;
+        let found = self.read(&name, &self.secret_path(&self.secret)).await?;
         OurSecret::read(found).map_err(|why| format!("{name} is not podloom's: {why}").into())
     }
 
     pub(super) async fn configurations(&self) -> Result<Configurations, Problem> {
-        let mut found = Vec::new();
+        let mut all = Configurations::new();
         for place in 0..KINDS.len() {
             let name = self.configuration_name(place);
-            let text = self.read(&name, self.configuration_path(place)).await?;
-            if text.is_none() {
-                tracing::debug!(
-                    what = format!("read {name}"),
-                    "the webhook configuration does not exist"
-                );
+            let found = self.read(&name, &self.configuration_path(place)).await?;
+            if found.is_none() {
+                let what = format!("read {name}");
+                tracing::debug!(what, "the webhook configuration does not exist");
             }
-            let parsed = text.map(|text| Configuration::parse(&text, self));
-            let parsed = parsed.transpose();
-            found.push(parsed.map_err(|error| unreadable(&name, &error))?);
+            all.push(found.map(|found: Configuration| found.seen_by(self)));
         }
-        Ok(found)
+        Ok(all)
     }
 
     /// Creates the Secret, or replaces the one with the resourceVersion in it.
@@ -80,17 +74,17 @@ impl OwnSetup {
             Some(_) => ("update", Method::PUT, &*self.secret),
         };
         let what = format!("{verb} {}", self.secret_name());
-        let path = self.secret_path(name);
-        self.write(what, method, path, encoded(secret)).await
+        let secret = encoded(secret);
+        self.write(&what, method, &self.secret_path(name), secret)
+            .await
     }
 
-    /// Writes the caBundle, if the configuration is still the one that was looked at.
-    pub(super) async fn publish(&self, publication: &Publication) -> Result<(), Problem> {
-        let place = publication.configuration;
+    /// Changes the configuration at this place with a JSON Patch.
+    pub(super) async fn publish(&self, place: usize, patch: &Value) -> Result<(), Problem> {
         let what = format!("update {}", self.configuration_name(place));
         let path = self.configuration_path(place);
-        let patch = encoded(&publication.patch());
-        self.write(what, Method::PATCH, path, patch).await
+        self.write(&what, Method::PATCH, &path, encoded(patch))
+            .await
     }
 
     fn secret_path(&self, name: &str) -> String {
@@ -104,21 +98,32 @@ impl OwnSetup {
         format!("/apis/admissionregistration.k8s.io/v1/{resource}s/{name}")
     }
 
-    async fn read(&self, name: &str, path: String) -> Result<Option<String>, Problem> {
+    async fn read<T: DeserializeOwned>(
+        &self,
+        name: &str,
+        path: &str,
+    ) -> Result<Option<T>, Problem> {
         let what = format!("read {name}");
-        self.send(&what, Method::GET, path, Vec::new()).await
+        let text = self.send(&what, Method::GET, path, Vec::new()).await?;
+        let read = text.map(|text| serde_json::from_str(&text)).transpose();
+        // The message of serde might quote a key.
+        read.map_err(|error| {
+            let (line, column) = (error.line(), error.column());
+            let why = format!("the answer is not as expected at line {line}, column {column}");
+            format!("could not {what}: {why}").into()
+        })
     }
 
     /// An object that is gone was changed too.
     async fn write(
         &self,
-        what: String,
+        what: &str,
         method: Method,
-        path: String,
+        path: &str,
         body: Vec<u8>,
     ) -> Result<(), Problem> {
         let path = format!("{path}?{FIELD_MANAGER}");
-        let answer = self.send(&what, method, path, body).await?;
+        let answer = self.send(what, method, &path, body).await?;
         answer.map(drop).ok_or_else(|| Problem {
             text: format!("could not {what}: it was deleted"),
             is_race: true,
@@ -130,37 +135,44 @@ impl OwnSetup {
         &self,
         what: &str,
         method: Method,
-        path: String,
+        path: &str,
         body: Vec<u8>,
     ) -> Result<Option<String>, Problem> {
         let failed = |why: String| Problem::from(format!("could not {what}: {why}"));
         let (is_create, is_patch) = (method == Method::POST, method == Method::PATCH);
-        let content_type = if is_patch {
+        let content = if is_patch {
             "application/json-patch+json"
         } else {
             "application/json"
         };
         let request = http::Request::builder().method(method).uri(path);
-        let request = request.header(CONTENT_TYPE, content_type).body(body);
+        let request = request.header(CONTENT_TYPE, content).body(body);
         let request = request.map_err(|error| failed(error.to_string()))?;
-        match timeout(PATIENCE, self.client.request_text(request)).await {
-            Err(_) => Err(failed(format!("no answer within {PATIENCE:?}"))),
-            Ok(Ok(text)) => Ok(Some(text)),
-            // A namespace that is missing is no answer to a create.
-            Ok(Err(Error::Api(status))) if status.code == 404 && !is_create => Ok(None),
-            Ok(Err(Error::Api(status))) => {
-                let code = status.code;
-                let mut problem = failed(message(code, &status.reason, &status.message));
-                if code == 403 {
-                    problem.text.push_str(&self.remedy());
-                }
-                // The answer is 422 if a test of a JSON Patch failed; but also if the result is invalid.
-                problem.is_race = code == 409 || (code == 422 && is_patch);
-                Err(problem)
+        let answer = timeout(PATIENCE, self.client.request_text(request)).await;
+        let status = match answer {
+            Err(_) => return Err(failed(format!("no answer within {PATIENCE:?}"))),
+            Ok(Ok(text)) => return Ok(Some(text)),
+            Ok(Err(Error::Api(status))) => status,
+            Ok(Err(Error::SerdeError(_))) => {
+                return Err(failed("the answer is not JSON".to_owned()));
             }
-            Ok(Err(Error::SerdeError(_))) => Err(failed("the answer is not JSON".to_owned())),
-            Ok(Err(error)) => Err(failed(plain(&error))),
+            Ok(Err(error)) => return Err(failed(plain(&error))),
+        };
+        let code = status.code;
+        // A namespace that is missing is no answer to a create.
+        if code == 404 && !is_create {
+            return Ok(None);
         }
+        let remedy = if code == 403 {
+            self.remedy()
+        } else {
+            String::new()
+        };
+        Err(Problem {
+            text: failed(message(code, &status.reason, &status.message)).text + &remedy,
+            // The answer is 422 if a test of a JSON Patch failed; but also if the result is invalid.
+            is_race: code == 409 || (code == 422 && is_patch),
+        })
     }
 
     /// What to do if the API server refuses a request.
@@ -173,61 +185,7 @@ impl OwnSetup {
             "; `podloom rbac --controllers webhook{name}` prints the rights that the operator needs; without them, use --tls-dir"
         )
     }
-}
 
-fn encoded(value: &impl serde::Serialize) -> Vec<u8> {
-    serde_json::to_vec(value).expect("objects of Kubernetes have only text as keys")
-}
-
-/// An answer that cannot be read; serde's message might quote a key.
-fn unreadable(name: &str, error: &serde_json::Error) -> Problem {
-    let (line, column) = (error.line(), error.column());
-    let why = format!("the answer is not as expected at line {line}, column {column}");
-    format!("could not read {name}: {why}").into()
-}
-
-/// The API server's words. An answer of somebody else, such as a proxy, might repeat the request, and with it a key.
-fn message(code: u16, reason: &str, message: &str) -> String {
-    if reason == UNKNOWN_ANSWER {
-        return format!("status {code}, not from an API server");
-    }
-    let message: String = message.chars().take(MESSAGE_MAX).collect();
-    format!("{message} (status {code})")
-}
-
-/// A MutatingWebhookConfiguration or a ValidatingWebhookConfiguration.
-pub(super) struct Configuration {
-    pub(super) resource_version: String,
-    /// Those that call us. The configuration may have others, which are left alone.
-    pub(super) webhooks: Vec<Webhook>,
-}
-
-/// Both, in their order; none for one that does not exist.
-pub(super) type Configurations = Vec<Option<Configuration>>;
-
-/// A webhook of a configuration.
-pub(super) struct Webhook {
-    /// Its place in the configuration.
-    place: usize,
-    name: String,
-    /// The caBundle, decoded; empty if there is none.
-    bundle: Vec<u8>,
-    /// Our authorities in it.
-    trusted: Vec<Certificate>,
-}
-
-/// A caBundle for some webhooks of a configuration.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Publication {
-    /// The place of the configuration.
-    pub(super) configuration: usize,
-    pub(super) resource_version: String,
-    /// Place and name of each webhook that has another caBundle.
-    pub(super) webhooks: Vec<(usize, String)>,
-    pub(super) bundle: String,
-}
-
-impl OwnSetup {
     /// Whether a webhook is ours; those that call something else are somebody else's.
     fn is_called_by(&self, config: &WebhookClientConfig) -> bool {
         if let Some(service) = &config.service {
@@ -239,133 +197,136 @@ impl OwnSetup {
             let host = host.trim_start_matches('[').trim_end_matches(']');
             ServerName::try_from(host)
         });
-        host.is_some_and(|host| host.is_ok_and(|host| self.hosts.0.contains(&host.to_owned())))
+        host.is_some_and(|host| host.is_ok_and(|host| self.hosts.contains(&host.to_owned())))
     }
 }
 
-/// What we read of both kinds.
-#[derive(Deserialize)]
-struct Read {
-    metadata: ObjectMeta,
-    #[serde(default)]
-    webhooks: Vec<ReadWebhook>,
+fn encoded(value: &impl serde::Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("objects of Kubernetes have only text as keys")
 }
 
+/// The API server's words. An answer of somebody else, such as a proxy, might repeat the request, and with it a key.
+fn message(code: u16, reason: &str, message: &str) -> String {
+    if reason == UNKNOWN_ANSWER {
+        return format!("status {code}, not from an API server");
+    }
+    let message: String = message.chars().take(MESSAGE_MAX).collect();
+    format!("{message} (status {code})")
+}
+
+/// What we read of a MutatingWebhookConfiguration or a ValidatingWebhookConfiguration.
+#[derive(Deserialize)]
+pub(super) struct Configuration {
+    pub(super) metadata: ObjectMeta,
+    #[serde(default)]
+    pub(super) webhooks: Vec<Webhook>,
+}
+
+/// Both, in their order; none for one that does not exist.
+pub(super) type Configurations = Vec<Option<Configuration>>;
+
+/// A webhook of a configuration.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ReadWebhook {
-    name: String,
-    client_config: WebhookClientConfig,
-}
-
-impl Configuration {
-    /// Reads one from JSON.
-    pub(super) fn parse(json: &str, setup: &OwnSetup) -> serde_json::Result<Self> {
-        let read: Read = serde_json::from_str(json)?;
-        let webhooks = read.webhooks.into_iter().enumerate();
-        let ours = webhooks.filter(|(_, webhook)| setup.is_called_by(&webhook.client_config));
-        let webhooks = ours.map(|(place, webhook)| {
-            let bundle = webhook.client_config.ca_bundle.unwrap_or_default();
-            Webhook::new(place, webhook.name, bundle.0)
-        });
-        Ok(Self {
-            resource_version: read.metadata.resource_version.unwrap_or_default(),
-            webhooks: webhooks.collect(),
-        })
-    }
+pub(super) struct Webhook {
+    pub(super) name: String,
+    pub(super) client_config: WebhookClientConfig,
+    /// Our authorities in its caBundle; none if it calls somebody else. Such a webhook is left alone.
+    #[serde(skip)]
+    pub(super) trusted: Option<Vec<Certificate>>,
 }
 
 impl Webhook {
-    pub(super) fn new(place: usize, name: String, bundle: Vec<u8>) -> Self {
-        Self {
-            trusted: our_authorities(&bundle),
-            place,
-            name,
-            bundle,
+    /// The caBundle, decoded; empty if there is none.
+    fn bundle(&self) -> &[u8] {
+        let bundle = self.client_config.ca_bundle.as_ref();
+        bundle.map_or(&[], |bundle| &bundle.0)
+    }
+
+    pub(super) fn is_ours(&self) -> bool {
+        self.trusted.is_some()
+    }
+
+    fn trusts(&self, authority: &Certificate) -> bool {
+        let mut trusted = self.trusted.iter().flatten();
+        trusted.any(|trusted| trusted == authority)
+    }
+}
+
+impl Configuration {
+    fn seen_by(mut self, setup: &OwnSetup) -> Self {
+        for webhook in &mut self.webhooks {
+            let is_ours = setup.is_called_by(&webhook.client_config);
+            webhook.trusted = is_ours.then(|| our_authorities(webhook.bundle()));
         }
-    }
-}
-
-fn webhooks(all: &Configurations) -> impl Iterator<Item = &Webhook> {
-    all.iter().flatten().flat_map(|found| &found.webhooks)
-}
-
-/// Whether every webhook of ours trusts an authority. A configuration that does not exist has no webhooks.
-pub(super) fn is_trusted(authority: &Certificate, all: &Configurations) -> bool {
-    webhooks(all).all(|webhook| webhook.trusted.contains(authority))
-}
-
-/// Whether webhooks of ours exist, and none of them trusts an authority.
-pub(super) fn is_unknown(authority: &Certificate, all: &Configurations) -> bool {
-    webhooks(all).next().is_some()
-        && !webhooks(all).any(|webhook| webhook.trusted.contains(authority))
-}
-
-/// Whether every webhook of ours trusts an authority that is not valid now.
-pub(super) fn trust_invalid(all: &Configurations, now: SystemTime) -> bool {
-    let mut found = webhooks(all).flat_map(|webhook| &webhook.trusted);
-    found.any(|found| !found.is_valid_at(now) && is_trusted(found, all))
-}
-
-/// Our authorities that our webhooks trust, those that expire last first.
-pub(super) fn published(all: &Configurations) -> Vec<&Certificate> {
-    let mut found: Vec<_> = webhooks(all).flat_map(|webhook| &webhook.trusted).collect();
-    found.sort_by_key(|certificate| std::cmp::Reverse(certificate.not_after));
-    found
-}
-
-/// Remembers since when an authority has been found in the configurations at each look.
-#[derive(Default)]
-pub(super) struct TrustedSince(Option<(Certificate, Instant)>);
-
-impl TrustedSince {
-    /// Looks at the configurations; returns for how long they have been found like this.
-    pub(super) fn look(
-        &mut self,
-        authority: &Certificate,
-        all: &Configurations,
-    ) -> Option<Duration> {
-        let is_trusted = is_trusted(authority, all);
-        self.0
-            .take_if(|(known, _)| known != authority || !is_trusted);
-        let begin = || (authority.clone(), Instant::now());
-        is_trusted.then(|| self.0.get_or_insert_with(begin).1.elapsed())
-    }
-}
-
-impl Publication {
-    /// For the first configuration with a webhook that has another caBundle.
-    pub(super) fn of(all: &Configurations, authorities: &[Certificate]) -> Option<Self> {
-        let bundle = certificates_pem(authorities);
-        all.iter().enumerate().find_map(|(place, found)| {
-            let found = found.as_ref()?;
-            let outdated = found.webhooks.iter();
-            let outdated: Vec<(usize, String)> = outdated
-                .filter(|webhook| webhook.bundle != bundle.as_bytes())
-                .map(|webhook| (webhook.place, webhook.name.clone()))
-                .collect();
-            (!outdated.is_empty()).then(|| Self {
-                configuration: place,
-                resource_version: found.resource_version.clone(),
-                webhooks: outdated,
-                bundle: bundle.clone(),
-            })
-        })
+        self
     }
 
-    /// Its JSON Patch. That fails if the configuration was changed meanwhile.
-    pub(super) fn patch(&self) -> Value {
-        let mut patch = vec![
-            json!({ "op": "test", "path": "/metadata/resourceVersion", "value": self.resource_version }),
-        ];
-        let bundle = ByteString(self.bundle.clone().into_bytes());
-        for (place, name) in &self.webhooks {
+    /// Our webhooks that have another caBundle, with their places.
+    pub(super) fn outdated(&self, bundle: &str) -> Vec<(usize, &Webhook)> {
+        let webhooks = self.webhooks.iter().enumerate();
+        let is_outdated = |webhook: &Webhook| webhook.bundle() != bundle.as_bytes();
+        webhooks
+            .filter(|(_, webhook)| webhook.is_ours() && is_outdated(webhook))
+            .collect()
+    }
+
+    /// The JSON Patch that writes this caBundle into some webhooks. It fails if the configuration was changed meanwhile.
+    pub(super) fn patch(&self, outdated: &[(usize, &Webhook)], bundle: &str) -> Value {
+        let version = self.metadata.resource_version.as_deref();
+        let version = version.unwrap_or_default();
+        let mut patch =
+            vec![json!({ "op": "test", "path": "/metadata/resourceVersion", "value": version })];
+        let bundle = ByteString(bundle.as_bytes().to_vec());
+        for (place, Webhook { name, .. }) in outdated {
             let webhook = format!("/webhooks/{place}");
             patch.push(json!({ "op": "test", "path": format!("{webhook}/name"), "value": name }));
             patch.push(json!({ "op": "add", "path": format!("{webhook}/clientConfig/caBundle"), "value": bundle }));
         }
         Value::Array(patch)
     }
+}
+
+/// Ours of all configurations.
+fn webhooks(all: &Configurations) -> impl Iterator<Item = &Webhook> {
+    let all = all.iter().flatten().flat_map(|found| &found.webhooks);
+    all.filter(|webhook| webhook.is_ours())
+}
+
+/// Whether every webhook of ours trusts an authority. A configuration that does not exist has no webhooks.
+pub(super) fn is_trusted(authority: &Certificate, all: &Configurations) -> bool {
+    webhooks(all).all(|webhook| webhook.trusts(authority))
+}
+
+/// Whether webhooks of ours exist, and none of them trusts an authority.
+pub(super) fn is_unknown(authority: &Certificate, all: &Configurations) -> bool {
+    webhooks(all).next().is_some() && !webhooks(all).any(|webhook| webhook.trusts(authority))
+}
+
+/// Whether every webhook of ours trusts an authority that is not valid now.
+pub(super) fn trust_invalid(all: &Configurations, now: SystemTime) -> bool {
+    let mut published = published(all).into_iter();
+    published.any(|found| !found.is_valid_at(now) && is_trusted(found, all))
+}
+
+/// Our authorities that our webhooks trust, those that expire last first.
+pub(super) fn published(all: &Configurations) -> Vec<&Certificate> {
+    let trusted = webhooks(all).flat_map(|webhook| &webhook.trusted);
+    let mut found: Vec<_> = trusted.flatten().collect();
+    found.sort_by_key(|certificate| std::cmp::Reverse(certificate.not_after));
+    found
+}
+
+/// Looks whether all webhooks trust an authority; returns for how long that has been found at each look. `since` is for the next look.
+pub(super) fn trusted_for(
+    since: &mut Option<(Certificate, Instant)>,
+    authority: &Certificate,
+    all: &Configurations,
+) -> Option<Duration> {
+    let is_trusted = is_trusted(authority, all);
+    since.take_if(|(known, _)| known != authority || !is_trusted);
+    let begin = || (authority.clone(), Instant::now());
+    is_trusted.then(|| since.get_or_insert_with(begin).1.elapsed())
 }
 
 #[cfg(test)]

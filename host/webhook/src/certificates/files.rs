@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use futures::FutureExt as _;
 use podloom_control_loop::Recorder;
-use podloom_engine::outbound::{Pem, PemError};
-use podloom_engine::plain::plain;
+use podloom_engine::outbound::{Pem, TlsError};
 use rustls::crypto::ring;
 use rustls::sign::CertifiedKey;
 use tokio::sync::Semaphore;
@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::x509::Certificate;
-use super::{CertificateSlot, Look, Looks, Problem, Served, written};
+use super::{CertificateSlot, Looks, Problem, Served, written};
 
 /// The pause between two looks at the directory.
 const LOOK: Duration = Duration::from_secs(10);
@@ -43,49 +43,57 @@ pub async fn serve_files(
     stop: CancellationToken,
 ) {
     let id = directory.display().to_string();
-    let reloader = Reloader {
-        directory: id.clone(),
-        slot: Arc::clone(&slot),
+    let looks = Looks {
+        name: "webhook-files",
+        pauses: (SOON, LOOK),
+        metrics: slot.metrics.clone(),
+        slot: Some(Arc::clone(&slot)),
+        state: Files {
+            directory: directory.into(),
+            turn: Arc::new(Semaphore::new(1)),
+            slot,
+        },
+        look: |files| files.reload().boxed(),
     };
-    let (metrics, slot) = (slot.metrics.clone(), Some(slot));
-    let looks = Looks::new("webhook-files", (SOON, LOOK), metrics, slot, reloader);
-    let snapshots = Snapshots {
-        directory: directory.into(),
-        turn: Arc::new(Semaphore::new(1)),
-    };
-    let see = move || {
-        let snapshots = snapshots.clone();
-        async move {
-            let read = timeout(PATIENCE, snapshots.read()).await;
-            read.unwrap_or_else(|_| Err(snapshots.problem("the disk of", "does not answer")))
-        }
-    };
-    looks.run(id, see, recorder, stop).await;
+    looks.run(id, recorder, stop).await;
 }
 
-/// The two files at one moment.
-#[derive(PartialEq, Eq)]
-struct Snapshot {
-    certificate: Pem,
-    key: Pem,
-}
+/// The certificate and its key, at one moment.
+type Pair = [Pem; 2];
 
-/// Reads the directory.
-#[derive(Clone)]
-struct Snapshots {
+struct Files {
     directory: Arc<Path>,
     /// On a network file system whose server is gone an access never returns; there is at most one such access.
     turn: Arc<Semaphore>,
+    slot: Arc<CertificateSlot>,
 }
 
-impl Snapshots {
+impl Files {
+    async fn reload(&mut self) -> Result<Duration, Problem> {
+        let read = timeout(PATIENCE, self.read()).await;
+        let found = read.unwrap_or_else(|_| Err(self.is_silent()))?;
+        let next = check(&found, SystemTime::now())?;
+        let is_same = self.slot.served().is_some_and(|served| {
+            served.key.cert == next.key.cert && served.certificate == next.certificate
+        });
+        if is_same {
+            self.slot.confirm();
+        } else {
+            let directory = self.directory.display().to_string();
+            let until = written(next.certificate.not_after);
+            self.slot.swap(next, format!("in {directory}"));
+            tracing::info!(directory, until, "serves another certificate");
+        }
+        Ok(LOOK)
+    }
+
     /// Reads the files of a swapped volume at once, and others once they are unchanged for a moment.
-    async fn read(&self) -> Result<Snapshot, Problem> {
+    async fn read(&self) -> Result<Pair, Problem> {
         for _ in 0..ATTEMPTS {
             let (before, found) = self.look().await?;
             if before.is_some() {
                 if self.look().await?.0 == before {
-                    return found.map_err(Problem::from);
+                    return found.map_err(|error| error.to_string().into());
                 }
                 continue;
             }
@@ -93,71 +101,44 @@ impl Snapshots {
             let (link, again) = self.look().await?;
             match (found, again) {
                 (Ok(found), Ok(again)) if link.is_none() && found == again => return Ok(again),
-                (Err(_), Err(error)) => return Err(error.into()),
+                (Err(_), Err(error)) => return Err(error.to_string().into()),
                 _ => {}
             }
         }
-        Err(self.problem("the files in", "keep changing"))
+        Err(format!("the files in {} keep changing", self.directory.display()).into())
     }
 
     /// Where the link of a swapped volume leads, if there is one, and what is there.
-    async fn look(&self) -> Result<(Option<PathBuf>, Result<Snapshot, String>), Problem> {
+    async fn look(&self) -> Result<(Option<PathBuf>, Result<Pair, TlsError>), Problem> {
         // Neither is closed or panics.
-        let silent = || self.problem("the disk of", "does not answer");
         let turn = Arc::clone(&self.turn).acquire_owned().await;
-        let (turn, directory) = (turn.map_err(|_| silent())?, Arc::clone(&self.directory));
+        let turn = turn.map_err(|_| self.is_silent())?;
+        let directory = Arc::clone(&self.directory);
         let looked = spawn_blocking(move || {
             let link = std::fs::read_link(directory.join(SWAPPED)).ok();
             let place = link.as_ref().map(|link| directory.join(link));
-            let found = snapshot(place.as_deref().unwrap_or(&directory));
+            let place = place.as_deref().unwrap_or(&directory);
+            let found = [CERTIFICATE, KEY].map(|name| Pem::read(&place.join(name)));
             drop(turn);
-            (link, found.map_err(|error| plain(&error)))
+            let [certificate, key] = found;
+            (link, certificate.and_then(|it| Ok([it, key?])))
         });
-        looked.await.map_err(|_| silent())
+        looked.await.map_err(|_| self.is_silent())
     }
 
-    fn problem(&self, before: &str, after: &str) -> Problem {
-        format!("{before} {} {after}", self.directory.display()).into()
-    }
-}
-
-fn snapshot(directory: &Path) -> Result<Snapshot, PemError> {
-    Ok(Snapshot {
-        certificate: Pem::read(&directory.join(CERTIFICATE))?,
-        key: Pem::read(&directory.join(KEY))?,
-    })
-}
-
-struct Reloader {
-    directory: String,
-    slot: Arc<CertificateSlot>,
-}
-
-impl Look<Snapshot> for Reloader {
-    async fn look(&mut self, found: Snapshot) -> Result<Duration, Problem> {
-        let next = check(&found, &self.directory, SystemTime::now())?;
-        let is_same = self.slot.served().is_some_and(|served| {
-            served.key.cert == next.key.cert && served.certificate == next.certificate
-        });
-        if is_same {
-            self.slot.confirm();
-        } else {
-            let (directory, until) = (&self.directory, written(next.certificate.not_after));
-            self.slot.swap(next);
-            tracing::info!(directory, until, "serves another certificate");
-        }
-        Ok(LOOK)
+    fn is_silent(&self) -> Problem {
+        format!("the disk of {} does not answer", self.directory.display()).into()
     }
 }
 
 /// The pair, if it can serve now.
-fn check(found: &Snapshot, directory: &str, now: SystemTime) -> Result<Served, String> {
-    let (name, key_name) = (found.certificate.name(), found.key.name());
-    let chain = found.certificate.certificates();
-    let chain = chain.map_err(|error| plain(&error))?;
+fn check([certificate, key]: &Pair, now: SystemTime) -> Result<Served, String> {
+    let (name, key_name) = (certificate.name(), key.name());
+    let chain = certificate.certificates();
+    let chain = chain.map_err(|error| error.to_string())?;
     let leaf = chain.first().cloned().and_then(Certificate::parse);
     let certificate = leaf.ok_or_else(|| format!("{name} is not an X.509 certificate"))?;
-    let key = found.key.key().map_err(|error| plain(&error))?;
+    let key = key.key().map_err(|error| error.to_string())?;
     let key = CertifiedKey::from_der(chain, key, &ring::default_provider());
     let key =
         key.map_err(|reason| format!("{name} and {key_name} cannot be used together: {reason}"))?;
@@ -170,7 +151,6 @@ fn check(found: &Snapshot, directory: &str, now: SystemTime) -> Result<Served, S
         key: Arc::new(key),
         certificate,
         authority: None,
-        origin: format!("in {directory}"),
     })
 }
 

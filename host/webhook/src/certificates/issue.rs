@@ -17,15 +17,17 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use futures::FutureExt as _;
 use podloom_control_loop::Recorder;
 use rustls::pki_types::ServerName;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::cluster::{
-    Configuration, Configurations, Publication, TrustedSince, published, trust_invalid,
+    Configuration, Configurations, Webhook, published, trust_invalid, trusted_for,
 };
-use super::x509::{self, BACKDATED, Certificate, OurSecret, Pair, Serving, next_secret};
-use super::{Look, Looks, OwnSetup, Problem, written};
+use super::x509::{self, BACKDATED, Certificate, OurSecret, Pair, certificates_pem, next_secret};
+use super::{Looks, OwnSetup, Problem, Served, written};
 
 /// How many writes may follow each other at once. More can only mean that somebody else writes the same objects.
 const WRITES: u32 = 8;
@@ -72,70 +74,60 @@ impl Times {
 /// Issues and renews certificates, and publishes their authority. Only the leader may run it; it can be dropped at any time.
 pub async fn issue(setup: OwnSetup, recorder: Arc<dyn Recorder>, stop: CancellationToken) {
     let times = Times::of(setup.lifetime);
-    let issuer = Issuer {
-        setup: setup.clone(),
-        times,
-        trusted: TrustedSince::default(),
-        writes: 0,
+    let id = setup.secret_name();
+    let looks = Looks {
+        name: "webhook-issue",
+        pauses: (times.soon, times.look),
+        metrics: setup.metrics.clone(),
+        slot: None,
+        state: Issuer {
+            setup,
+            times,
+            trusted: None,
+            writes: 0,
+        },
+        look: |issuer| issuer.look().boxed(),
     };
-    let (id, metrics) = (setup.secret_name(), setup.metrics.clone());
-    let pauses = (times.soon, times.look);
-    let looks = Looks::new("webhook-issue", pauses, metrics, None, issuer);
-    let see = move || {
-        let setup = setup.clone();
-        async move { Ok((setup.read_secret().await?, setup.configurations().await?)) }
-    };
-    looks.run(id, see, recorder, stop).await;
+    looks.run(id, recorder, stop).await;
 }
 
 struct Issuer {
     setup: OwnSetup,
     times: Times,
-    trusted: TrustedSince,
+    /// The authority that all webhooks trusted at the last look, and since when.
+    trusted: Option<(Certificate, Instant)>,
     /// How many writes followed each other.
     writes: u32,
 }
 
-impl Look<(OurSecret, Configurations)> for Issuer {
-    async fn look(
-        &mut self,
-        (secret, configurations): (OurSecret, Configurations),
-    ) -> Result<Duration, Problem> {
+impl Issuer {
+    /// Observes, plans and does one step; returns when to look again.
+    async fn look(&mut self) -> Result<Duration, Problem> {
+        let secret = self.setup.read_secret().await?;
+        let configurations = self.setup.configurations().await?;
         let now: SystemTime = self.setup.clock.now().into();
         let machine = SystemTime::now();
         let later = now.duration_since(machine);
         let first = secret.authorities.first();
         let world = World {
-            trusted_for: first.and_then(|first| self.trusted.look(first, &configurations)),
+            trusted_for: first
+                .and_then(|first| trusted_for(&mut self.trusted, first, &configurations)),
             secret,
             configurations,
             now,
             skew: later.unwrap_or_else(|earlier| earlier.duration()),
         };
-        self.step(&world).await
-    }
-}
-
-impl Issuer {
-    /// Does one step, and returns when to look again.
-    async fn step(&mut self, world: &World) -> Result<Duration, Problem> {
-        match plan(world, &self.setup.hosts.0, &self.times) {
-            Step::Write(change) => self.write(change, world).await?,
-            Step::Publish(publication) => self.publish(&publication).await?,
-            Step::Doubt => {
-                let text = "the authority that all webhooks trust seems to be expired, but the clocks of this machine and of the API \
-                            server differ by";
-                let seconds = world.skew.as_secs();
-                return Err(format!("{text} {seconds} s, so it is not replaced").into());
-            }
-            other => {
-                self.writes = 0;
-                return match other {
-                    Step::Foreign(place) => Err(self.foreign(place).into()),
-                    Step::Wait => Ok(self.times.soon),
-                    _ => Ok(self.times.look),
-                };
-            }
+        let step = plan(&world, &self.setup.hosts, &self.times);
+        if !matches!(step, Step::Doubt | Step::Write(_) | Step::Publish(_)) {
+            self.writes = 0;
+        }
+        match step {
+            Step::Rest => return Ok(self.times.look),
+            Step::Wait => return Ok(self.times.soon),
+            Step::Doubt => return Err(doubt(world.skew).into()),
+            Step::Foreign(place) => return Err(self.foreign(place).into()),
+            Step::Write(change) => self.write(change, &world).await?,
+            Step::Publish(place) => self.publish(place, &world).await?,
         }
         self.writes += 1;
         Ok(match self.writes {
@@ -145,9 +137,7 @@ impl Issuer {
     }
 
     fn foreign(&self, place: usize) -> String {
-        let OwnSetup {
-            namespace, service, ..
-        } = &self.setup;
+        let (namespace, service) = (&self.setup.namespace, &self.setup.service);
         let configuration = self.setup.configuration_name(place);
         format!(
             "{configuration} has no webhook that calls Service {namespace}/{service}, or a URL with a host of the certificate"
@@ -166,7 +156,7 @@ impl Issuer {
         };
         let leaf = match (&new_key, &found.signing) {
             (Some(key), _) | (None, Ok(key)) if change.new_leaf => {
-                let hosts = &self.setup.hosts.0;
+                let hosts = &self.setup.hosts;
                 Some(x509::server(key, hosts, now, lifetime)?)
             }
             _ => None,
@@ -180,22 +170,28 @@ impl Issuer {
             secret.metadata.namespace = Some(self.setup.namespace.clone());
         }
         self.setup.write_secret(&secret).await?;
-        let kept = || found.serving.as_ref().ok().map(|serving| &serving.pair);
-        let until = leaf.as_ref().or_else(kept);
+        let kept = || found.serving.as_ref().ok().map(|kept| &kept.certificate);
+        let until = leaf.as_ref().map(|leaf| &leaf.certificate).or_else(kept);
         tracing::info!(
             secret = self.setup.secret_name(),
             reason = change.reason,
             authorities = authorities.len(),
-            until = until.map(|pair| written(pair.certificate.not_after)),
+            until = until.map(|leaf| written(leaf.not_after)),
             "wrote the webhooks' certificate"
         );
         Ok(())
     }
 
-    async fn publish(&self, publication: &Publication) -> Result<(), Problem> {
-        self.setup.publish(publication).await?;
-        let configuration = self.setup.configuration_name(publication.configuration);
-        let webhooks = publication.webhooks.len();
+    async fn publish(&self, place: usize, world: &World) -> Result<(), Problem> {
+        let bundle = certificates_pem(&world.secret.authorities);
+        let Some(Some(found)) = world.configurations.get(place) else {
+            return Ok(());
+        };
+        let outdated = found.outdated(&bundle);
+        let patch = found.patch(&outdated, &bundle);
+        self.setup.publish(place, &patch).await?;
+        let configuration = self.setup.configuration_name(place);
+        let webhooks = outdated.len();
         tracing::info!(configuration, webhooks, "published the webhooks' authority");
         Ok(())
     }
@@ -220,7 +216,8 @@ enum Step {
     /// A new authority is published, but not for long enough.
     Wait,
     Write(Change),
-    Publish(Publication),
+    /// To write the authorities into the configuration at this place.
+    Publish(usize),
     /// A new authority would replace one that seems to be expired, by clocks that cannot both be right.
     Doubt,
     /// No webhook of the configuration at this place calls us; nothing else is to do.
@@ -253,20 +250,20 @@ fn plan(world: &World, hosts: &[ServerName<'_>], times: &Times) -> Step {
         };
     }
     let secret = &world.secret;
-    if let Some(publication) = Publication::of(&world.configurations, &secret.authorities) {
-        return Step::Publish(publication);
-    }
-    let is_foreign = |found: &Option<Configuration>| {
-        found
-            .as_ref()
-            .is_some_and(|found| found.webhooks.is_empty())
+    let bundle = certificates_pem(&secret.authorities);
+    let place = |is: &dyn Fn(&Configuration) -> bool| {
+        let mut all = world.configurations.iter();
+        all.position(|found| found.as_ref().is_some_and(is))
     };
-    if let Some(place) = world.configurations.iter().position(is_foreign) {
+    if let Some(place) = place(&|found| !found.outdated(&bundle).is_empty()) {
+        return Step::Publish(place);
+    }
+    if let Some(place) = place(&|found| !found.webhooks.iter().any(Webhook::is_ours)) {
         return Step::Foreign(place);
     }
     let signer = secret.authorities.first();
     match &secret.serving {
-        Ok(serving) if Some(&serving.authority) != signer => Step::Wait,
+        Ok(serving) if serving.authority.as_ref() != signer => Step::Wait,
         _ => Step::Rest,
     }
 }
@@ -279,10 +276,10 @@ fn change(world: &World, hosts: &[ServerName<'_>], times: &Times) -> Option<Chan
     let able = able.filter(|first| secret.signing.is_ok() && first.is_valid_at(now));
     let serving = secret.serving.as_ref().ok();
     let serving = serving.filter(|serving| is_usable(serving, hosts, now));
-    let is_by_signer = serving.is_some_and(|serving| Some(&serving.authority) == able);
+    let is_by_signer = serving.is_some_and(|serving| serving.authority.as_ref() == able);
     let wants_leaf = match serving {
         None => true,
-        Some(serving) if is_by_signer => is_due(&serving.pair.certificate, now),
+        Some(serving) if is_by_signer => is_due(&serving.certificate, now),
         Some(_) => is_trusted_for(times.settle),
     };
     // An authority signs nothing that would outlive it.
@@ -291,7 +288,7 @@ fn change(world: &World, hosts: &[ServerName<'_>], times: &Times) -> Option<Chan
     // A new authority waits until it is published, if there is something to serve until then.
     let new_leaf = wants_leaf && (signer.is_some() || serving.is_none());
     let is_served_everywhere = serving.is_some_and(|serving| {
-        let age = now.duration_since(issued(&serving.pair.certificate));
+        let age = now.duration_since(issued(&serving.certificate));
         is_by_signer && !wants_leaf && age.is_ok_and(|age| age >= times.keep)
     }) && is_trusted_for(times.keep);
     let older = if is_served_everywhere {
@@ -323,12 +320,19 @@ fn change(world: &World, hosts: &[ServerName<'_>], times: &Times) -> Option<Chan
     })
 }
 
+fn doubt(skew: Duration) -> String {
+    let seconds = skew.as_secs();
+    format!(
+        "the authority that all webhooks trust seems to be expired, but the clocks of this machine and of the API server differ by \
+         {seconds} s, so it is not replaced"
+    )
+}
+
 /// Whether clients accept a server certificate for every host.
-fn is_usable(serving: &Serving, hosts: &[ServerName<'_>], now: SystemTime) -> bool {
-    let certificate = &serving.pair.certificate;
-    certificate.is_valid_at(now)
-        && serving.authority.is_valid_at(now)
-        && hosts.iter().all(|host| certificate.is_for(host))
+fn is_usable(serving: &Served, hosts: &[ServerName<'_>], now: SystemTime) -> bool {
+    let mut signed = std::iter::once(&serving.certificate).chain(&serving.authority);
+    signed.all(|certificate| certificate.is_valid_at(now))
+        && hosts.iter().all(|host| serving.certificate.is_for(host))
 }
 
 /// The authorities to keep behind the one that signs, the most important ones first: the one that signed the server certificate, those
@@ -336,9 +340,9 @@ fn is_usable(serving: &Serving, hosts: &[ServerName<'_>], now: SystemTime) -> bo
 fn older(
     world: &World,
     signer: Option<&Certificate>,
-    serving: Option<&Serving>,
+    serving: Option<&Served>,
 ) -> Vec<Certificate> {
-    let serving = serving.map(|serving| &serving.authority);
+    let serving = serving.and_then(|serving| serving.authority.as_ref());
     let published = published(&world.configurations);
     let mut found: Vec<Certificate> = Vec::new();
     let all = serving.into_iter().chain(published);

@@ -3,6 +3,7 @@
 //! What is accepted here is what rustls' handshakes accept. It has no accessors for dates and basic constraints.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
@@ -22,6 +23,8 @@ use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
 use rustls::{CertificateError, Error, RootCertStore};
 use x509_parser::prelude::{ASN1Time, FromDer, X509Certificate};
+
+use super::Served;
 
 /// The common name of our authorities.
 const AUTHORITY: &str = "podloom-webhook-ca";
@@ -247,15 +250,9 @@ pub(super) struct OurSecret {
     /// The key of the first authority, or why it cannot be used.
     pub(super) signing: Result<PrivateKeyDer<'static>, String>,
     /// The server certificate, or why it cannot be used.
-    pub(super) serving: Result<Serving, String>,
+    pub(super) serving: Result<Served, String>,
     /// Whether ca.crt is exactly the text that we would write, and the label is there.
     pub(super) is_tidy: bool,
-}
-
-/// A server certificate with its key, which fits, and the authority that signed it.
-pub(super) struct Serving {
-    pub(super) pair: Pair,
-    pub(super) authority: Certificate,
 }
 
 impl OurSecret {
@@ -273,21 +270,21 @@ impl OurSecret {
                 "its type is {kind}; delete it, or choose another name"
             ));
         }
-        let ((label, value), labels) = (MANAGED_BY, secret.metadata.labels.as_ref());
-        let found = labels.and_then(|labels| labels.get(label));
-        let is_labelled = found.is_some_and(|found| found == value);
+        let (label, value) = MANAGED_BY;
+        let found = secret.metadata.labels.as_ref();
+        let is_labelled =
+            found.is_some_and(|labels| labels.get(label).is_some_and(|it| it == value));
         let fields = secret.data.as_ref().unwrap_or(&nothing);
         if !is_labelled && fields.values().any(|value| !value.0.is_empty()) {
             return Err(format!(
                 "it has data but not the label {label}: {value}, so another program may own it; delete it, or choose another name"
             ));
         }
-        let text = fields
-            .get(CA_CERTIFICATES)
-            .map_or(&[] as &[u8], |text| &text.0);
+        let text = fields.get(CA_CERTIFICATES);
+        let text = text.map_or(&[][..], |text| &text.0);
         let authorities = our_authorities(text);
         Ok(Self {
-            signing: signing(fields, authorities.first()),
+            signing: signing(fields, &authorities),
             serving: serving(fields, &authorities),
             is_tidy: is_labelled && text == certificates_pem(&authorities).as_bytes(),
             authorities,
@@ -298,13 +295,9 @@ impl OurSecret {
     /// Whether it was never written.
     pub(super) fn is_empty(&self) -> bool {
         let fields = self.stored.as_ref().and_then(|stored| stored.data.as_ref());
+        let mut fields = fields.into_iter().flatten();
         let ours = [CA_CERTIFICATES, CA_KEY, CERTIFICATE, KEY];
-        let is_empty = |name: &str| {
-            fields
-                .and_then(|fields| fields.get(name)?.0.first())
-                .is_none()
-        };
-        ours.into_iter().all(is_empty)
+        !fields.any(|(name, value)| ours.contains(&&**name) && !value.0.is_empty())
     }
 }
 
@@ -334,36 +327,37 @@ pub(super) fn next_secret(
     secret
 }
 
-fn signing(
-    fields: &Fields,
-    authority: Option<&Certificate>,
-) -> Result<PrivateKeyDer<'static>, String> {
-    let authority =
-        authority.ok_or_else(|| format!("{CA_CERTIFICATES} has no authority that podloom made"))?;
+fn signing(fields: &Fields, all: &[Certificate]) -> Result<PrivateKeyDer<'static>, String> {
+    let first = all.first();
+    let first =
+        first.ok_or_else(|| format!("{CA_CERTIFICATES} has no authority that podloom made"))?;
     let key = key(fields, CA_KEY)?;
-    authority.with(&key).map_err(|_| {
-        format!("{CA_KEY} is not the key of the first certificate in {CA_CERTIFICATES}")
-    })?;
-    Ok(key)
+    match first.with(&key) {
+        Ok(_) => Ok(key),
+        Err(_) => Err(format!(
+            "{CA_KEY} is not the key of the first certificate in {CA_CERTIFICATES}"
+        )),
+    }
 }
 
-fn serving(fields: &Fields, authorities: &[Certificate]) -> Result<Serving, String> {
+/// The server certificate with its key, which fits, and the authority that signed it.
+fn serving(fields: &Fields, authorities: &[Certificate]) -> Result<Served, String> {
     let chain = field(fields, CERTIFICATE)?.certificates();
     let leaf = chain.map_err(|error| error.to_string())?.into_iter().next();
     let certificate = leaf
         .and_then(Certificate::parse)
         .ok_or_else(|| format!("{CERTIFICATE}: it is not an X.509 certificate"))?;
-    let key = key(fields, KEY)?;
-    if certificate.with(&key).is_err() {
-        return Err(format!("{KEY} is not the key of {CERTIFICATE}"));
-    }
+    let key = certificate
+        .with(&key(fields, KEY)?)
+        .map_err(|_| format!("{KEY} is not the key of {CERTIFICATE}"))?;
     let mut authorities = authorities.iter();
     let authority = authorities
         .find(|authority| certificate.is_signed_by(authority))
         .ok_or_else(|| format!("no authority in {CA_CERTIFICATES} signed {CERTIFICATE}"))?;
-    Ok(Serving {
-        authority: authority.clone(),
-        pair: Pair { certificate, key },
+    Ok(Served {
+        key: Arc::new(key),
+        authority: Some(authority.clone()),
+        certificate,
     })
 }
 
@@ -373,15 +367,14 @@ fn key(fields: &Fields, name: &'static str) -> Result<PrivateKeyDer<'static>, St
 }
 
 fn field(fields: &Fields, name: &'static str) -> Result<Pem, String> {
-    match fields.get(name) {
-        Some(text) if text.0.len() > TEXT_MAX => {
-            Err(format!("{name} is larger than {TEXT_MAX} bytes"))
-        }
-        Some(text) if !text.0.is_empty() => {
-            Pem::new(name.to_owned(), text.0.clone()).map_err(|error| error.to_string())
-        }
-        _ => Err(format!("{name} is missing")),
+    let text = fields.get(name).map_or(&[][..], |text| &text.0);
+    if text.is_empty() {
+        return Err(format!("{name} is missing"));
     }
+    if text.len() > TEXT_MAX {
+        return Err(format!("{name} is larger than {TEXT_MAX} bytes"));
+    }
+    Pem::new(name.to_owned(), text.to_owned()).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -14,7 +14,9 @@ use kube::client::Body;
 use kube::{Api, Client};
 use podloom_control_loop::NoRecorder;
 use podloom_engine::clock::Clock;
-use podloom_webhook::{CertificateMetrics, CertificateSlot, Hosts, OwnSetup, issue, serve_own};
+use podloom_webhook::{
+    CertificateMetrics, CertificateSlot, OwnSetup, issue, parse_hosts, serve_own,
+};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -100,7 +102,7 @@ impl Scene {
                 configurations: name.to_owned(),
                 service: "podloom-webhook".to_owned(),
                 clock: Clock::new(),
-                hosts: Hosts::parse(&HOSTS).unwrap(),
+                hosts: parse_hosts(&HOSTS).unwrap(),
                 lifetime,
                 metrics: CertificateMetrics::register(&mut Registry::default()),
             },

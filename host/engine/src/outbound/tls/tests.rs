@@ -6,7 +6,7 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, date_time_ymd};
 use rustls_native_certs::{CertificateResult, load_certs_from_paths};
 use tempfile::tempdir;
 
-use super::{Identity, Pem, Roots, Tls, TlsError, public};
+use super::{Identity, Pem, Roots, Tls, public};
 
 fn pem(name: &str, text: &str) -> Pem {
     Pem::new(name.to_owned(), text.as_bytes().to_vec()).unwrap()
@@ -52,15 +52,14 @@ fn a_file_that_cannot_be_read_is_named() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("ca.crt");
     let error = Pem::read(&path).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        format!("could not read {}", path.display())
+    let text = error.to_string();
+    let start = |path: &std::path::Path| format!("could not read {}: ", path.display());
+    assert!(
+        text.starts_with(&start(&path)) && text.contains("No such file"),
+        "{text}"
     );
-    let error = Pem::read(folder.path()).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        format!("could not read {}", folder.path().display())
-    );
+    let text = Pem::read(folder.path()).unwrap_err().to_string();
+    assert!(text.starts_with(&start(folder.path())), "{text}");
     fs::write(&path, vec![b'a'; 1024 * 1024 + 1]).unwrap();
     let error = Pem::read(&path).unwrap_err();
     let expected = "is larger than 1048576 bytes, which no file of certificates is";
@@ -160,10 +159,11 @@ fn a_machine_without_a_store_has_mozillas_authorities() {
         error.to_string(),
         "the certificate store of this machine cannot be used: SSL_CERT_FILE names no certificate"
     );
-    assert!(matches!(
-        count(load("missing.pem"), None),
-        Err(TlsError::Store(_))
-    ));
+    let error = count(load("missing.pem"), None).unwrap_err().to_string();
+    assert!(
+        error.starts_with("the certificate store of this machine cannot be used: "),
+        "{error}"
+    );
     fs::write(folder.path().join("one.pem"), signed().0).unwrap();
     assert_eq!(count(load("one.pem"), Some("SSL_CERT_FILE")).unwrap(), 1);
 }

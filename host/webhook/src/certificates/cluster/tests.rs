@@ -141,18 +141,13 @@ async fn errors_name_the_object_and_the_reason() {
 
 #[tokio::test]
 async fn a_lost_race_is_a_change_by_somebody_else() {
-    let publication = Publication {
-        configuration: 1,
-        resource_version: "7".to_owned(),
-        webhooks: vec![(0, "a".to_owned())],
-        bundle: "b".to_owned(),
-    };
+    let patch = json!([]);
     for (code, reason) in [(409, "AlreadyExists"), (409, "Conflict")] {
         let (cluster, _) = cluster(code, &status(code, reason, "no").to_string());
         for lost in [
             cluster.write_secret(&secret(None)).await,
             cluster.write_secret(&secret(Some("7"))).await,
-            cluster.publish(&publication).await,
+            cluster.publish(1, &patch).await,
         ] {
             assert!(
                 matches!(lost, Err(Problem { is_race: true, .. })),
@@ -162,7 +157,7 @@ async fn a_lost_race_is_a_change_by_somebody_else() {
     }
     // A test of the JSON Patch failed.
     let (unprocessable, _) = cluster(422, &status(422, "Invalid", "no").to_string());
-    let lost = unprocessable.publish(&publication).await;
+    let lost = unprocessable.publish(1, &patch).await;
     assert!(matches!(lost, Err(Problem { is_race: true, .. })));
     // It may have another reason.
     assert_eq!(

@@ -5,10 +5,11 @@
 use std::time::UNIX_EPOCH;
 
 use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::WebhookClientConfig;
 use k8s_openapi::api::core::v1::Secret;
+use kube::api::ObjectMeta;
 
-use super::super::cluster::Webhook;
-use super::super::x509::{self, Pair, certificates_pem, next_secret};
+use super::super::x509::{self, Pair, our_authorities};
 use super::*;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -51,12 +52,16 @@ fn bundle(authorities: &[&Pair]) -> Vec<u8> {
 
 /// A configuration whose webhooks have these bundles.
 fn configuration(bundles: &[Vec<u8>]) -> Option<Configuration> {
-    let webhooks = bundles
-        .iter()
-        .enumerate()
-        .map(|(place, bundle)| Webhook::new(place, format!("{place}.podloom.dev"), bundle.clone()));
+    let webhooks = bundles.iter().enumerate().map(|(place, bundle)| Webhook {
+        name: format!("{place}.podloom.dev"),
+        client_config: WebhookClientConfig {
+            ca_bundle: Some(ByteString(bundle.clone())),
+            ..WebhookClientConfig::default()
+        },
+        trusted: Some(our_authorities(bundle)),
+    });
     Some(Configuration {
-        resource_version: "7".to_owned(),
+        metadata: ObjectMeta::default(),
         webhooks: webhooks.collect(),
     })
 }
@@ -90,21 +95,21 @@ impl Scenario {
         }
     }
 
-    fn plan(self) -> Result<Step, String> {
-        let world = World {
+    fn world(self) -> Result<World, String> {
+        Ok(World {
             secret: OurSecret::read(self.secret)?,
             configurations: self.configurations,
             trusted_for: self.trusted_for,
             now: start() + HOUR * self.hours,
             skew: self.skew,
-        };
-        Ok(plan(&world, &hosts(), &Times::of(LIFETIME)))
+        })
     }
 
     /// Expects a change of the Secret.
     fn change(self) -> Change {
-        match self.plan() {
-            Ok(Step::Write(change)) => change,
+        let world = self.world().unwrap_or_else(|why| panic!("{why}"));
+        match planned(&world) {
+            Step::Write(change) => change,
             other => panic!("nothing is written: {other:?}"),
         }
     }
@@ -116,11 +121,11 @@ impl Scenario {
         } else {
             "replace"
         };
-        let plan = match self.plan() {
-            Ok(plan) => plan,
+        let world = match self.world() {
+            Ok(world) => world,
             Err(why) => return format!("stuck: {why}"),
         };
-        match plan {
+        match planned(&world) {
             Step::Wait => "wait".to_owned(),
             Step::Rest => "rest".to_owned(),
             Step::Doubt => "doubt".to_owned(),
@@ -130,17 +135,19 @@ impl Scenario {
                 let leaf = if change.new_leaf { "new" } else { "same" };
                 format!("{verb} {signer}+{} {leaf} leaf", change.older.len())
             }
-            Step::Publish(publication) => {
-                let places = publication.webhooks.iter().map(|(place, _)| place);
-                let places: Vec<String> = places.map(ToString::to_string).collect();
-                format!(
-                    "publish {}: {}",
-                    publication.configuration,
-                    places.join(" ")
-                )
+            Step::Publish(at) => {
+                let bundle = certificates_pem(&world.secret.authorities);
+                let outdated = world.configurations[at].as_ref().unwrap();
+                let outdated = outdated.outdated(&bundle);
+                let places = outdated.iter().map(|(place, _)| place.to_string());
+                format!("publish {at}: {}", places.collect::<Vec<_>>().join(" "))
             }
         }
     }
+}
+
+fn planned(world: &World) -> Step {
+    plan(world, &hosts(), &Times::of(LIFETIME))
 }
 
 #[track_caller]
@@ -175,20 +182,8 @@ fn only_webhooks_with_another_bundle_are_written() {
     let (authority, leaf) = made(0);
     let right = bundle(&[&authority]);
     let found = configuration(&[right.clone(), b"garbage".to_vec(), right, vec![]]);
-    let scenario = Scenario::of(Some(secret(&[&authority], &leaf)), vec![found], 0);
-    let Ok(Step::Publish(publication)) = scenario.plan() else {
-        panic!("nothing is published");
-    };
-    let expected = Publication {
-        configuration: 0,
-        resource_version: "7".to_owned(),
-        webhooks: vec![
-            (1, "1.podloom.dev".to_owned()),
-            (3, "3.podloom.dev".to_owned()),
-        ],
-        bundle: String::from_utf8(bundle(&[&authority])).unwrap(),
-    };
-    assert_eq!(publication, expected);
+    let secret = Some(secret(&[&authority], &leaf));
+    check(secret, vec![found], 0, "publish 0: 1 3");
 }
 
 #[test]

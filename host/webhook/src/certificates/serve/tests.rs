@@ -4,20 +4,22 @@ use super::*;
 const LIFETIME: Duration = Duration::from_secs(3600);
 const SETTLE: Duration = Duration::from_secs(10);
 
-fn pair_of(authority: &Pair, now: SystemTime) -> Serving {
+fn pair_of(authority: &Pair, now: SystemTime) -> Served {
     let hosts = [ServerName::try_from("localhost").unwrap()];
-    Serving {
-        pair: x509::server(&authority.key, &hosts, now, LIFETIME).unwrap(),
-        authority: authority.certificate.clone(),
+    let pair = x509::server(&authority.key, &hosts, now, LIFETIME).unwrap();
+    Served {
+        key: Arc::new(pair.certificate.with(&pair.key).unwrap()),
+        certificate: pair.certificate,
+        authority: Some(authority.certificate.clone()),
     }
 }
 
 /// A served certificate, another one of its authority, and one of another authority.
 struct Scene {
     now: SystemTime,
-    served: Serving,
-    renewed: Serving,
-    other: Serving,
+    served: Served,
+    renewed: Served,
+    other: Served,
 }
 
 impl Scene {
@@ -33,9 +35,8 @@ impl Scene {
     }
 
     /// Whether a certificate needs trust to take the place of the served one.
-    fn needs_trust(&self, at: SystemTime, found: &Serving) -> bool {
-        let serves = (&self.served.pair.certificate, &self.served.authority);
-        needs_trust(found, serves, at)
+    fn needs_trust(&self, at: SystemTime, found: &Served) -> bool {
+        needs_trust(found, &self.served, at)
     }
 }
 

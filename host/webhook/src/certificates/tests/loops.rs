@@ -86,8 +86,8 @@ fn authority() -> Pair {
 }
 
 fn leaf(authority: &Pair, hosts: &[&str]) -> Pair {
-    let hosts = Hosts::parse(hosts).unwrap();
-    x509::server(&authority.key, &hosts.0, SystemTime::now(), LIFETIME).unwrap()
+    let hosts = parse_hosts(hosts).unwrap();
+    x509::server(&authority.key, &hosts, SystemTime::now(), LIFETIME).unwrap()
 }
 
 /// Writes the caBundle of all webhooks.

@@ -9,8 +9,12 @@ fn read(setup: &OwnSetup, configs: &[Value]) -> Vec<usize> {
         .map(|config| json!({ "name": "a", "clientConfig": config }))
         .collect();
     let object = json!({ "metadata": { "resourceVersion": "1" }, "webhooks": webhooks });
-    let read = Configuration::parse(&object.to_string(), setup).unwrap();
-    read.webhooks.iter().map(|webhook| webhook.place).collect()
+    let read: Configuration = serde_json::from_value(object).unwrap();
+    let ours = read.seen_by(setup).webhooks;
+    let ours = ours.iter().enumerate();
+    ours.filter(|(_, webhook)| webhook.is_ours())
+        .map(|(place, _)| place)
+        .collect()
 }
 
 #[tokio::test]
@@ -46,14 +50,21 @@ async fn webhooks_are_ours_if_they_call_our_service_or_one_of_our_hosts() {
     assert_eq!(read(&setup, &[first, one, third, two]), [1, 3]);
 }
 
-#[test]
-fn the_patch_tests_what_it_was_made_for() {
-    let publication = Publication {
-        configuration: 0,
-        resource_version: "7".to_owned(),
-        webhooks: vec![(1, "b".to_owned()), (3, "d".to_owned())],
-        bundle: "hello".to_owned(),
+#[tokio::test]
+async fn the_patch_tests_what_it_was_made_for() {
+    let setup = setup(Api::default().plain_client(), &["::1"]);
+    let webhook = |name: &str, url: &str, bundle: &str| {
+        let bundle = ByteString(bundle.as_bytes().to_vec());
+        json!({ "name": name, "clientConfig": { "url": url, "caBundle": bundle } })
     };
+    let object = json!({ "metadata": { "resourceVersion": "7" }, "webhooks": [
+        webhook("a", "https://[::1]/", "hello"),
+        webhook("b", "https://[::1]/", "garbage"),
+        webhook("c", "https://example.com/", "garbage"),
+        webhook("d", "https://[::1]/", ""),
+    ] });
+    let read: Configuration = serde_json::from_value(object).unwrap();
+    let read = read.seen_by(&setup);
     let expected = json!([
         { "op": "test", "path": "/metadata/resourceVersion", "value": "7" },
         { "op": "test", "path": "/webhooks/1/name", "value": "b" },
@@ -61,5 +72,6 @@ fn the_patch_tests_what_it_was_made_for() {
         { "op": "test", "path": "/webhooks/3/name", "value": "d" },
         { "op": "add", "path": "/webhooks/3/clientConfig/caBundle", "value": "aGVsbG8=" },
     ]);
-    assert_eq!(publication.patch(), expected);
+    let outdated = read.outdated("hello");
+    assert_eq!(read.patch(&outdated, "hello"), expected);
 }
