@@ -38,27 +38,15 @@ pub struct AdmissionCaches {
     namespaces: Namespaces,
 }
 
-/// All TunnelClasses.
-#[derive(Clone, Default)]
-pub struct TunnelClasses(Vec<Arc<Class>>);
-
-impl TunnelClasses {
-    /// Returns them as they are chosen from.
-    pub fn candidates(&self) -> Vec<Candidate<'_>> {
-        self.0.iter().map(|class| (&**class).into()).collect()
-    }
+/// Returns TunnelClasses as they are chosen from.
+pub fn candidates(classes: &[Arc<Class>]) -> Vec<Candidate<'_>> {
+    classes.iter().map(|class| (&**class).into()).collect()
 }
 
-/// The BrowserConfigs of one namespace that are not being deleted.
-#[derive(Clone, Default)]
-pub struct NamespaceConfigs(Vec<Arc<Config>>);
-
-impl NamespaceConfigs {
-    /// Returns those that our types can hold.
-    pub fn refs(&self) -> Vec<ConfigRef<'_>> {
-        let readable = self.0.iter().filter_map(|config| config.0.as_ref().ok());
-        readable.map(ConfigRef::from).collect()
-    }
+/// Returns the BrowserConfigs that our types can hold.
+pub fn config_refs(configs: &[Arc<Config>]) -> Vec<ConfigRef<'_>> {
+    let readable = configs.iter().filter_map(|config| config.0.as_ref().ok());
+    readable.map(ConfigRef::from).collect()
 }
 
 impl AdmissionCaches {
@@ -125,8 +113,8 @@ impl AdmissionCaches {
         }
     }
 
-    /// Returns the BrowserConfigs of a namespace; none if they are not known.
-    pub fn configs(&self, namespace: &str) -> Option<NamespaceConfigs> {
+    /// Returns the BrowserConfigs of a namespace that are not being deleted; none if they are not known.
+    pub fn configs(&self, namespace: &str) -> Option<Vec<Arc<Config>>> {
         let includes = |scope: &Option<String>| scope.as_deref().is_none_or(|it| it == namespace);
         let (_, cache) = self.configs.iter().find(|(scope, _)| includes(scope))?;
         let is_there = |config: &Config| {
@@ -134,16 +122,12 @@ impl AdmissionCaches {
             metadata.namespace.as_deref() == Some(namespace)
                 && metadata.deletion_timestamp.is_none()
         };
-        cache
-            .known()
-            .map(|store| NamespaceConfigs(store.state_filter(is_there)))
+        cache.known().map(|store| store.state_filter(is_there))
     }
 
     /// Returns all TunnelClasses; none if they are not known.
-    pub fn classes(&self) -> Option<TunnelClasses> {
-        self.classes
-            .known()
-            .map(|store| TunnelClasses(store.state()))
+    pub fn classes(&self) -> Option<Vec<Arc<Class>>> {
+        self.classes.known().map(|store| store.state())
     }
 
     /// Returns what a namespace says of itself; none if that is not known.

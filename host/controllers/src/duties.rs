@@ -39,8 +39,6 @@ pub struct Row {
     pub switch: Switch,
     /// How its Deployment, roles and Lease are named.
     pub names: Names,
-    /// Which replicas work.
-    pub replicas: Replicas,
     /// Its kinds.
     pub kinds: &'static [OwnKind],
     /// The rights that it needs, except those that [`Row::all_rights`] adds.
@@ -107,15 +105,6 @@ impl Default for GivenNames<'_> {
             webhook: WEBHOOK_NAME,
         }
     }
-}
-
-/// Which replicas of a duty work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Replicas {
-    /// Only the one that holds the Lease.
-    Leader,
-    /// All of them; there is no Lease.
-    All,
 }
 
 /// Whether a duty needs the plugin chain.
@@ -254,7 +243,7 @@ impl Duty {
 }
 
 impl Row {
-    /// Returns all rights that the duty uses: its own, and those that duties with its kinds, chain or Lease need.
+    /// Returns all rights that the duty uses: its own, and those that duties with its kinds or with the chain need, and those for its Lease.
     pub fn all_rights(&self) -> impl Iterator<Item = &'static Right> + use<> {
         let has = |scope| self.kinds.iter().any(|kind| kind.scope == scope);
         let events: &[Right] = match has(ResourceScope::Namespaced) {
@@ -269,11 +258,7 @@ impl Row {
             Chain::Needed => &CHAIN,
             Chain::Unused => &[],
         };
-        let lease: &[Right] = match self.replicas {
-            Replicas::Leader => &LEASE,
-            Replicas::All => &[],
-        };
-        [self.rights, events, cluster_events, chain, lease]
+        [self.rights, events, cluster_events, chain, &LEASE]
             .into_iter()
             .flatten()
     }
@@ -289,15 +274,14 @@ impl Row {
         }
     }
 
-    /// Returns the name of its Lease; none if it has no Lease.
+    /// Returns the name of its Lease.
     #[must_use]
-    pub fn lease_name(&self, given: &GivenNames<'_>) -> Option<String> {
-        let name = || match (self.names, given.lease) {
+    pub fn lease_name(&self, given: &GivenNames<'_>) -> String {
+        match (self.names, given.lease) {
             (Names::Plain, Some(lease)) => lease.to_owned(),
             (Names::WithDuty | Names::Webhook, Some(lease)) => format!("{lease}-{}", self.name),
             (_, None) => self.object_name(given),
-        };
-        (self.replicas == Replicas::Leader).then(name)
+        }
     }
 
     /// Returns the name of the role for its own kinds.

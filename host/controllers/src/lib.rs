@@ -7,6 +7,6 @@ pub mod duties;
 mod metrics;
 mod run;
 
-pub use admission::{AdmissionCaches, NamespaceConfigs, TunnelClasses};
+pub use admission::{AdmissionCaches, candidates, config_refs};
 pub use metrics::ControllerMetrics;
 pub use run::{ControllerError, DutySetup, Setup, run};

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use k8s_openapi::api::rbac::v1::{PolicyRule, RoleRef, Subject};
 use podloom_api::SelenosisApi;
 use podloom_controllers::duties::{
-    Chain, Duty, GivenNames, Need, Replicas, Right as Needed, RightScope, Row, Switch, WEBHOOK_NAME,
+    Chain, Duty, GivenNames, Need, Right as Needed, RightScope, Row, Switch, WEBHOOK_NAME,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -129,7 +129,7 @@ fn rights(row: &Row, right: &Needed, api: SelenosisApi) -> Vec<Right> {
             (*verb).to_owned(),
             match right.object {
                 Some(object) => Some(object.name(WEBHOOK_NAME)),
-                None => row.lease_name(&GIVEN).filter(|_| is_named),
+                None => is_named.then(|| row.lease_name(&GIVEN)),
             },
         )
     });
@@ -272,17 +272,9 @@ fn every_duty_has_a_deployment_as_its_row_says() {
         assert_eq!(controllers.as_deref(), Some(expected));
 
         let schema = folder.join("flow-schema/flow-schema.yaml");
-        assert_eq!(
-            schema.exists(),
-            row.replicas == Replicas::Leader,
-            "{}",
-            row.name
-        );
-        if schema.exists() {
-            let account = json!({ "name": name, "namespace": "podloom-system" });
-            let subjects = json!([{ "kind": "ServiceAccount", "serviceAccount": account }]);
-            assert_eq!(read(&schema)["spec"]["rules"][0]["subjects"], subjects);
-        }
+        let account = json!({ "name": name, "namespace": "podloom-system" });
+        let subjects = json!([{ "kind": "ServiceAccount", "serviceAccount": account }]);
+        assert_eq!(read(&schema)["spec"]["rules"][0]["subjects"], subjects);
     }
 }
 

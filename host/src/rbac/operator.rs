@@ -229,7 +229,7 @@ fn rule(installation: &Installation<'_>, right: &Right) -> Rule {
 fn lease_rule(row: &Row, installation: &Installation<'_>, right: &Right) -> Rule {
     let is_nameless = right.verbs.contains(&"create");
     Rule {
-        name: row.lease_name(&installation.names).filter(|_| !is_nameless),
+        name: (!is_nameless).then(|| row.lease_name(&installation.names)),
         ..rule(installation, right)
     }
 }

@@ -161,13 +161,13 @@ fn candidate_of(
     client: impl FnOnce() -> Result<Client>,
 ) -> Result<Option<Candidate>> {
     let election = &arguments.election;
+    if election.no_leader_election {
+        return Ok(None);
+    }
     let name = row.lease_name(&GivenNames {
         lease: election.lease_name.as_deref(),
         webhook: &arguments.webhook.name,
     });
-    let Some(name) = name.filter(|_| !election.no_leader_election) else {
-        return Ok(None);
-    };
     let namespace = election.lease_namespace.clone();
     let namespace = namespace.unwrap_or_else(parts::account_namespace);
     let (identity, duration) = (identity.to_owned(), election.lease_duration);

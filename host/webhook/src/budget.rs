@@ -74,36 +74,27 @@ impl Taken {
         of_tenant.is_none_or(|of_tenant| of_tenant + bytes <= surplus / 2)
     }
 
-    fn add(&mut self, bytes: usize, peer: IpAddr, tenant: Option<&Tenant>) {
-        self.all += bytes;
-        add(&mut self.by_peer, &peer, bytes);
-        if let Some(tenant) = tenant {
-            add(&mut self.by_tenant, tenant, bytes);
-        }
-    }
-
-    fn remove(&mut self, bytes: usize, peer: IpAddr, tenant: Option<&Tenant>) {
-        self.all -= bytes;
-        remove(&mut self.by_peer, &peer, bytes);
-        if let Some(tenant) = tenant {
-            remove(&mut self.by_tenant, tenant, bytes);
+    /// Counts so much for a share, and no longer what it had.
+    fn set(&mut self, share: (IpAddr, Option<&Tenant>), had: usize, bytes: usize) {
+        self.all = self.all - had + bytes;
+        set(&mut self.by_peer, &share.0, had, bytes);
+        if let Some(tenant) = share.1 {
+            set(&mut self.by_tenant, tenant, had, bytes);
         }
     }
 }
 
-fn add<K: Eq + Hash + Clone>(taken: &mut HashMap<K, usize>, key: &K, bytes: usize) {
+fn set<K: Eq + Hash + Clone>(taken: &mut HashMap<K, usize>, key: &K, had: usize, bytes: usize) {
     match taken.get_mut(key) {
-        Some(of) => *of += bytes,
-        None => drop(taken.insert(key.clone(), bytes)),
-    }
-}
-
-fn remove<K: Eq + Hash>(taken: &mut HashMap<K, usize>, key: &K, bytes: usize) {
-    if let Some(of) = taken.get_mut(key) {
-        *of -= bytes;
-        if *of == 0 {
-            taken.remove(key);
+        Some(of) => {
+            *of = *of - had + bytes;
+            if *of == 0 {
+                taken.remove(key);
+            }
         }
+        // A share that was refused has nothing.
+        None if bytes == 0 => {}
+        None => drop(taken.insert(key.clone(), bytes)),
     }
 }
 
@@ -130,7 +121,7 @@ impl Share {
     pub(crate) fn parse(&mut self, namespace: String, bytes: usize) -> bool {
         if self.tenant.is_none() {
             let tenant = (self.peer, namespace);
-            add(&mut self.budget.taken().by_tenant, &tenant, self.bytes);
+            set(&mut self.budget.taken().by_tenant, &tenant, 0, self.bytes);
             self.tenant = Some(tenant);
         }
         self.grow(bytes)
@@ -138,10 +129,9 @@ impl Share {
 
     /// The request is over, and its answer is what still takes memory. It exists already, so nobody asks whether there is room.
     pub(crate) fn answered(&mut self, bytes: usize) {
-        let mut taken = self.budget.taken();
-        taken.remove(self.bytes, self.peer, self.tenant.as_ref());
+        let who = (self.peer, self.tenant.as_ref());
+        self.budget.taken().set(who, self.bytes, BASE + bytes);
         self.bytes = BASE + bytes;
-        taken.add(self.bytes, self.peer, self.tenant.as_ref());
     }
 
     /// Returns false if there is not enough left.
@@ -153,7 +143,8 @@ impl Share {
         if !taken.has(bytes, self.peer, of_tenant) {
             return false;
         }
-        taken.add(bytes, self.peer, self.tenant.as_ref());
+        let who = (self.peer, self.tenant.as_ref());
+        taken.set(who, self.bytes, self.bytes + bytes);
         drop(taken);
         self.bytes += bytes;
         true
@@ -162,8 +153,8 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        let mut taken = self.budget.taken();
-        taken.remove(self.bytes, self.peer, self.tenant.as_ref());
+        let who = (self.peer, self.tenant.as_ref());
+        self.budget.taken().set(who, self.bytes, 0);
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use kube::api::GetParams;
@@ -382,16 +382,9 @@ struct Place {
     before: Option<Found>,
 }
 
-/// Answers about owners.
+/// Answers about owners: those that were asked for lately, and those before.
 #[derive(Default)]
-struct Cache(Mutex<Generations>);
-
-/// Those that were asked for lately are in the new one.
-#[derive(Default)]
-struct Generations {
-    new: HashMap<String, Cell>,
-    old: HashMap<String, Cell>,
-}
+struct Cache(Mutex<[HashMap<String, Cell>; 2]>);
 
 impl Cache {
     /// Returns the answer about an owner. Asks if it is not known, unless somebody else does so already.
@@ -404,23 +397,28 @@ impl Cache {
         // If who asks goes away, another one that waits here asks.
         let (answer, until) = cell.now.get_or_init(asked).await;
         if *until <= time::Instant::now() {
-            self.generations().new.remove(&owner);
+            let [new, _] = &mut *lock(&self.0);
+            new.remove(&owner);
         }
         answer.clone()
     }
 
+    fn find(&self, owner: &str) -> Option<Cell> {
+        let generations = lock(&self.0);
+        let mut generations = generations.iter();
+        generations.find_map(|cells| cells.get(owner).cloned())
+    }
+
     /// Whether nobody needs to ask about an owner.
     fn knows(&self, owner: &str) -> bool {
-        let Generations { new, old } = &*self.generations();
-        let cell = new.get(owner).or_else(|| old.get(owner));
-        let answer = cell.and_then(|cell| cell.now.get());
+        let cell = self.find(owner);
+        let answer = cell.as_ref().and_then(|cell| cell.now.get());
         answer.is_some_and(|(_, until)| time::Instant::now() < *until)
     }
 
     /// What was known of an owner last.
     fn last(&self, owner: &str) -> Option<Found> {
-        let Generations { new, old } = &*self.generations();
-        let cell = new.get(owner).or_else(|| old.get(owner))?;
+        let cell = self.find(owner)?;
         match cell.now.get() {
             Some((answer, _)) => answer.clone().ok().flatten(),
             None => cell.before.clone(),
@@ -429,16 +427,11 @@ impl Cache {
 
     #[cfg(test)]
     fn len(&self) -> usize {
-        let generations = self.generations();
-        generations.new.len() + generations.old.len()
-    }
-
-    fn generations(&self) -> MutexGuard<'_, Generations> {
-        lock(&self.0)
+        lock(&self.0).iter().map(HashMap::len).sum()
     }
 
     fn cell(&self, owner: &str) -> Cell {
-        let Generations { new, old } = &mut *self.generations();
+        let [new, old] = &mut *lock(&self.0);
         let now = time::Instant::now();
         let known = new.remove(owner).or_else(|| old.remove(owner));
         let known = known.unwrap_or_default();

@@ -29,7 +29,7 @@ use crate::budget::{BODY_BYTES, Budget, Share, parsed};
 use crate::metrics::{MUTATE_PODS, Outcome, WebhookMetrics};
 use crate::mutate::{PodWebhook, is_new_pod};
 use crate::review::{Answer, Outline, ReviewError, ReviewRequest, Unavailable};
-use crate::validate::{ObjectWebhook, Row};
+use crate::validate::{Check, ObjectWebhook};
 use crate::{review, validate};
 
 const ENDPOINTS: &str = "\
@@ -93,8 +93,8 @@ enum BadRequest {
     Unreadable(axum::Error),
     #[error(transparent)]
     NoReview(#[from] ReviewError),
-    #[error(transparent)]
-    NoRoom(Unavailable),
+    #[error("too many requests at once; try again")]
+    NoRoom,
 }
 
 /// All endpoints.
@@ -104,11 +104,11 @@ pub fn router(webhook: Webhook) -> Router {
         budget: Budget::default(),
     };
     let mut routes = Router::new().route("/mutate/pods", post(mutate_pods));
-    for row in &validate::ROWS {
+    for (endpoint, check) in validate::ROWS {
         let validate = move |State(app): State<Arc<App>>, request: Request| async move {
-            validate_object(app, row, request).await
+            validate_object(app, (endpoint, check), request).await
         };
-        routes = routes.route(&format!("/{}", row.endpoint), post(validate));
+        routes = routes.route(&format!("/{endpoint}"), post(validate));
     }
     // Without the path of the request: a client that never reads its answers would have us keep it.
     routes
@@ -135,11 +135,15 @@ async fn mutate_pods(State(app): State<Arc<App>>, request: Request) -> Response 
     .await
 }
 
-async fn validate_object(app: Arc<App>, row: &'static Row, request: Request) -> Response {
+async fn validate_object(
+    app: Arc<App>,
+    (endpoint, check): (&'static str, Check),
+    request: Request,
+) -> Response {
     to_the_end(async move {
         let objects = &app.webhook.objects;
-        let answer = async |review, deadline| Ok(objects.answer(row, review, deadline).await);
-        respond(&app, row.endpoint, request, answer).await
+        let answer = async |review, deadline| Ok(objects.answer(check, review, deadline).await);
+        respond(&app, endpoint, request, answer).await
     })
     .await
 }
@@ -296,7 +300,7 @@ async fn read(
     if !share.parse(review::namespace(text)?, weight) {
         return Err(match share.is_tenants(weight) {
             true => BadRequest::TooMany,
-            false => BadRequest::NoRoom(Unavailable::Full),
+            false => BadRequest::NoRoom,
         });
     }
     Ok(review::parse(text)?)
@@ -310,7 +314,7 @@ async fn collect(mut body: Body, share: &mut Share, text: &mut Vec<u8>) -> Resul
         };
         let (fits, rest) = part.split_at(part.len().min(BODY_BYTES - text.len()));
         if !share.arrived(fits.len()) {
-            return Err(BadRequest::NoRoom(Unavailable::Full));
+            return Err(BadRequest::NoRoom);
         }
         text.extend_from_slice(fits);
         if !rest.is_empty() {
@@ -364,8 +368,7 @@ fn bad_request(error: &BadRequest) -> (Outcome, Reply) {
         BadRequest::Unreadable(_) | BadRequest::NoReview(_) => {
             (StatusCode::BAD_REQUEST, "BadRequest")
         }
-        BadRequest::TooMany => return unavailable(&Unavailable::Full),
-        BadRequest::NoRoom(error) => return unavailable(error),
+        BadRequest::TooMany | BadRequest::NoRoom => return unavailable(&Unavailable::Full),
     };
     let reply = Reply::status(code, reason, &error.to_string());
     (Outcome::Malformed, reply)

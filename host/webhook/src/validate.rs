@@ -14,7 +14,7 @@ use podloom_api::{BrowserConfigObject, CleanerObject, SelenosisApi};
 use podloom_browser::render::Pair;
 use podloom_browser::validate::{self, Before, DryPod, DryPods, Version};
 use podloom_cleaner::CleanerValidator;
-use podloom_controllers::AdmissionCaches;
+use podloom_controllers::{AdmissionCaches, candidates, config_refs};
 use podloom_engine::blocking::BlockingThreads;
 use podloom_engine::finding::{Finding, Findings, Subject};
 use podloom_infrastructure::validate as infrastructure;
@@ -52,34 +52,25 @@ pub struct ObjectWebhook {
 }
 
 /// How objects of one kind are checked, whatever their API group.
-pub(crate) struct Row {
-    /// The path, which ends in the plural of the kind.
-    pub(crate) endpoint: &'static str,
-    check: Check,
-}
+pub(crate) type Check =
+    for<'a> fn(&'a ObjectWebhook, ReviewRequest, Instant) -> BoxFuture<'a, Answer>;
 
-type Check = for<'a> fn(&'a ObjectWebhook, ReviewRequest, Instant) -> BoxFuture<'a, Answer>;
-
-const fn row(endpoint: &'static str, check: Check) -> Row {
-    Row { endpoint, check }
-}
-
-/// One row for each kind. The other Services and PortalExposes, and the provider of a Cluster, are not known here: the operator looks at them.
-pub(crate) const ROWS: [Row; 10] = [
-    row("validate/browsers", |webhook, review, deadline| {
+/// One row for each kind, by its path, which ends in the plural of the kind. The other Services and PortalExposes, and the provider of a Cluster, are not known here: the operator looks at them.
+pub(crate) const ROWS: [(&str, Check); 10] = [
+    ("validate/browsers", |webhook, review, deadline| {
         let configs = webhook.caches.configs(&review.namespace);
         webhook.check(review, deadline, move |new, old| {
-            let refs = configs.as_ref().map(|configs| configs.refs());
+            let refs = configs.as_deref().map(config_refs);
             validate::browser(new, old, refs.as_deref())
         })
     }),
-    row("validate/browserconfigs", |webhook, review, deadline| {
+    ("validate/browserconfigs", |webhook, review, deadline| {
         webhook.browser_config(review, deadline).boxed()
     }),
-    row("validate/portalexposes", |webhook, review, deadline| {
+    ("validate/portalexposes", |webhook, review, deadline| {
         let classes = webhook.caches.classes();
         webhook.check(review, deadline, move |new, old| {
-            let candidates = classes.as_ref().map(|classes| classes.candidates());
+            let candidates = classes.as_deref().map(candidates);
             let around = portal::Around {
                 classes: candidates.as_deref(),
                 ..portal::Around::default()
@@ -87,22 +78,22 @@ pub(crate) const ROWS: [Row; 10] = [
             portal::portal_expose(new, old, &around)
         })
     }),
-    row("validate/tunnelclasses", |webhook, review, deadline| {
+    ("validate/tunnelclasses", |webhook, review, deadline| {
         let classes = webhook.caches.classes().unwrap_or_default();
         webhook.check(review, deadline, move |new, old| {
-            portal::tunnel_class(new, old, &classes.candidates())
+            portal::tunnel_class(new, old, &candidates(&classes))
         })
     }),
-    row("validate/clusters", |webhook, review, deadline| {
+    ("validate/clusters", |webhook, review, deadline| {
         webhook.check(review, deadline, |new, old| {
             infrastructure::cluster(new, old, infrastructure::ClusterAround::default())
         })
     }),
-    row("validate/clouds", CLOUD),
-    row("validate/globalclouds", CLOUD),
-    row("validate/infrastructureproviders", PROVIDER),
-    row("validate/globalinfrastructureproviders", PROVIDER),
-    row("validate/cleaners", |webhook, review, deadline| {
+    ("validate/clouds", CLOUD),
+    ("validate/globalclouds", CLOUD),
+    ("validate/infrastructureproviders", PROVIDER),
+    ("validate/globalinfrastructureproviders", PROVIDER),
+    ("validate/cleaners", |webhook, review, deadline| {
         webhook.cleaner(review, deadline).boxed()
     }),
 ];
@@ -119,7 +110,7 @@ impl ObjectWebhook {
     /// Answers a review.
     pub(crate) async fn answer(
         &self,
-        row: &Row,
+        check: Check,
         review: ReviewRequest,
         deadline: Instant,
     ) -> (Answer, Outcome) {
@@ -127,7 +118,7 @@ impl ObjectWebhook {
         if !is_written || !review.sub_resource.is_empty() {
             return (Answer::admitted(), Outcome::Skipped);
         }
-        let answer = (row.check)(self, review, deadline).await;
+        let answer = check(self, review, deadline).await;
         let outcome = match answer.denial {
             Some(_) => Outcome::Denied,
             None => Outcome::Admitted,
@@ -283,7 +274,7 @@ impl ObjectWebhook {
             // What the API server calls it is what counts.
             new.metadata.namespace = Some(namespace);
             let old = versions.old.as_ref();
-            let found = validate::browser_config(&versions.new, old, &configs.refs());
+            let found = validate::browser_config(&versions.new, old, &config_refs(&configs));
             let found = versions.judge(found);
             let pods = DryPods::of(api, versions.new, versions.old);
             let pods = match versions.old_is_unreadable {

@@ -6,7 +6,7 @@ use podloom_scripted::{scripted, status};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
-use super::{AdmissionCaches, prune};
+use super::{AdmissionCaches, candidates, config_refs, prune};
 use crate::ControllerMetrics;
 
 fn config(namespace: &str, name: &str, more: &Value) -> Value {
@@ -28,7 +28,7 @@ fn typed(config: Value) -> BrowserConfigObject {
 fn check(caches: &AdmissionCaches, namespace: &str, expected: Option<&[&str]>) {
     let configs = caches.configs(namespace);
     let mut names = configs.as_ref().map(|configs| {
-        let refs = configs.refs();
+        let refs = config_refs(&configs);
         refs.iter().map(super::ConfigRef::name).collect::<Vec<_>>()
     });
     if let Some(names) = &mut names {
@@ -122,7 +122,7 @@ async fn one_namespace_is_watched_alone_and_others_are_unknown() {
     work.abort();
     check(&caches, "team-a", Some(&["a"]));
     check(&caches, "team-b", None);
-    assert_eq!(caches.classes().unwrap().candidates().len(), 1);
+    assert_eq!(candidates(&caches.classes().unwrap()).len(), 1);
     assert_eq!(caches.namespace("team-a"), None);
     let made = requests.made();
     assert!(

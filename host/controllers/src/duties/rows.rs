@@ -9,15 +9,14 @@ pub(super) use self::infrastructure::INFRASTRUCTURE;
 use podloom_api::{SelenosisApi, SelenosisKind, crd, names, portal_expose_crd, tunnel_class_crd};
 
 use super::{
-    Chain, Group, Names, Need, Object, OwnKind, Replicas, ResourceScope, Right, RightScope, Row,
-    Switch, Writers,
+    Chain, Group, Names, Need, Object, OwnKind, ResourceScope, Right, RightScope, Row, Switch,
+    Writers,
 };
 
 pub(super) const BROWSER: Row = Row {
     name: "browser",
     switch: Switch::Controllers,
     names: Names::Plain,
-    replicas: Replicas::Leader,
     kinds: &[
         OwnKind {
             group: Group::Selenosis(SelenosisKind::Browser),
@@ -83,7 +82,6 @@ pub(super) const PORTAL: Row = Row {
     name: "portal",
     switch: Switch::Controllers,
     names: Names::WithDuty,
-    replicas: Replicas::Leader,
     kinds: &[
         OwnKind {
             group: PORTAL_GROUP,
@@ -185,12 +183,11 @@ const CERTIFICATES: Need = Need::Optional(
     "the operator cannot make certificates for its webhooks, so give it some with --tls-dir",
 );
 
+/// All replicas answer reviews. The leader renews the certificates.
 pub(super) const WEBHOOK: Row = Row {
     name: "webhook",
     switch: Switch::Flag("--webhook"),
     names: Names::Webhook,
-    // All replicas answer reviews. The leader renews the certificates.
-    replicas: Replicas::Leader,
     kinds: &[],
     rights: &[
         Right {
@@ -271,7 +268,7 @@ pub(super) const CHAIN: [Right; 1] = [Right {
     ..fixed("", "namespaces", RightScope::Cluster)
 }];
 
-/// The rights of every duty that has a Lease.
+/// The rights of every duty to its Lease.
 pub(super) const LEASE: [Right; 2] = [
     Right {
         verbs: &["get", "update"],

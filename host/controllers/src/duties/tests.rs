@@ -4,7 +4,7 @@ use podloom_api::{SelenosisApi, SelenosisKind, crd};
 use podloom_engine::kind::ResourceScope;
 
 use super::{
-    Chain, Duty, GivenNames, Group, Names, Need, OwnKind, Replicas, Right, RightScope, Row, Switch,
+    Chain, Duty, GivenNames, Group, Names, Need, OwnKind, Right, RightScope, Row, Switch,
     WEBHOOK_NAME, Writers,
 };
 
@@ -37,10 +37,7 @@ fn duties_have_different_names() {
         of(&|row| row.name.to_owned()),
         of(&|row| row.object_name(&given)),
         of(&|row| row.kinds_role_name(&given)),
-        of(&|row| {
-            row.lease_name(&given)
-                .unwrap_or_else(|| row.object_name(&given))
-        }),
+        of(&|row| row.lease_name(&given)),
     ] {
         assert_eq!(names.len(), rows.len(), "{names:?}");
     }
@@ -64,9 +61,9 @@ fn only_browsers_keep_the_plain_names() {
     for given in [GivenNames::default(), OTHER_WEBHOOK] {
         assert_eq!(row.object_name(&given), "podloom");
         assert_eq!(row.kinds_role_name(&given), "podloom-browsers");
-        assert_eq!(row.lease_name(&given).as_deref(), Some("podloom"));
+        assert_eq!(row.lease_name(&given), "podloom");
     }
-    assert_eq!(row.lease_name(&MINE).as_deref(), Some("mine"));
+    assert_eq!(row.lease_name(&MINE), "mine");
 }
 
 const MINE: GivenNames<'_> = GivenNames {
@@ -83,7 +80,7 @@ const OTHER_WEBHOOK: GivenNames<'_> = GivenNames {
 fn the_name_of_the_webhooks_names_all_their_objects() {
     let row = Duty::Webhook.row();
     let names = |given: &GivenNames<'_>| (row.object_name(given), row.lease_name(given));
-    let expected = |name: &str, lease: &str| (name.to_owned(), Some(lease.to_owned()));
+    let expected = |name: &str, lease: &str| (name.to_owned(), lease.to_owned());
     let default = expected("podloom-webhook", "podloom-webhook");
     assert_eq!(names(&GivenNames::default()), default);
     assert_eq!(names(&OTHER_WEBHOOK), expected("other", "other"));
@@ -125,7 +122,6 @@ const CLUSTERS: Row = Row {
     name: "clusters",
     switch: Switch::Controllers,
     names: Names::WithDuty,
-    replicas: Replicas::Leader,
     kinds: &[OwnKind {
         group: Group::Fixed("example.com"),
         version: "v1",
@@ -161,12 +157,11 @@ fn a_duty_has_the_rights_that_its_kinds_chain_and_lease_need() {
     );
     let with_chain = Row {
         chain: Chain::Needed,
-        replicas: Replicas::All,
         ..CLUSTERS
     };
     assert_eq!(
         resources(&with_chain),
-        BTreeSet::from(["clusters", "events", "namespaces"])
+        BTreeSet::from(["clusters", "events", "leases", "namespaces"])
     );
     let scopes_of_events = |row: &Row| -> Vec<_> {
         let events = row.all_rights().filter(|right| right.resource == "events");
@@ -177,6 +172,5 @@ fn a_duty_has_the_rights_that_its_kinds_chain_and_lease_need() {
     let watched = RightScope::WatchedNamespaces;
     assert_eq!(scopes_of_events(Duty::Browser.row()), [watched]);
     assert_eq!(CLUSTERS.object_name(&MINE), "podloom-clusters");
-    assert_eq!(CLUSTERS.lease_name(&MINE).as_deref(), Some("mine-clusters"));
-    assert_eq!(with_chain.lease_name(&MINE), None);
+    assert_eq!(CLUSTERS.lease_name(&MINE), "mine-clusters");
 }

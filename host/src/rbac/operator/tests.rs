@@ -1,7 +1,7 @@
 use podloom_api::{SelenosisApi, SelenosisKind, crd};
 use podloom_controllers::duties::{
-    Chain, GivenNames, Group, Names, Need, OwnKind, Replicas, ResourceScope, Right, RightScope,
-    Row, Switch, Writers,
+    Chain, GivenNames, Group, Names, Need, OwnKind, ResourceScope, Right, RightScope, Row, Switch,
+    Writers,
 };
 
 use super::{Installation, manifests};
@@ -11,7 +11,6 @@ const CLUSTERS: Row = Row {
     name: "clusters",
     switch: Switch::Controllers,
     names: Names::WithDuty,
-    replicas: Replicas::Leader,
     kinds: &[OwnKind {
         group: Group::Fixed("example.com"),
         version: "v1",

@@ -54,9 +54,7 @@ impl Running {
     ) -> Self {
         let state = Arc::new(DutyState::new(row, Gauge::default(), stop.clone()));
         let leases = Leases::default();
-        let name = row
-            .lease_name(&GivenNames::default())
-            .expect("it has a Lease");
+        let name = row.lease_name(&GivenNames::default());
         let client = Cluster::client(cluster);
         let duty_task = DutyTask {
             state: Arc::clone(&state),

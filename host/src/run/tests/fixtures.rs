@@ -10,8 +10,7 @@ use kube::Client;
 use kube::client::Body;
 use podloom_api::{SelenosisKind, crd};
 use podloom_controllers::duties::{
-    Chain, Group, Names, Need, OwnKind, Replicas, ResourceScope, Right, RightScope, Row, Switch,
-    Writers,
+    Chain, Group, Names, Need, OwnKind, ResourceScope, Right, RightScope, Row, Switch, Writers,
 };
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -22,7 +21,6 @@ pub(crate) const CLUSTERS: Row = Row {
     name: "clusters",
     switch: Switch::Controllers,
     names: Names::WithDuty,
-    replicas: Replicas::Leader,
     kinds: &[OwnKind {
         group: Group::Fixed("example.com"),
         version: "v1",

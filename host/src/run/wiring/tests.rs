@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use clap::Parser;
 use podloom_browser::Timeouts;
-use podloom_controllers::duties::{Duty, Replicas, Row};
+use podloom_controllers::duties::{Duty, Row};
 
 use super::{candidate_of, timeouts};
 use crate::cli::{Arguments, Command, RunArguments};
@@ -52,10 +52,5 @@ async fn each_duty_has_a_lease_of_its_own() {
     let second = [&home[..], &["--webhook-name", "second"]].concat();
     assert_eq!(leases(&second, webhook), in_namespace("second"));
     assert_eq!(leases(&second, browser), in_namespace("podloom"));
-    let everywhere = Row {
-        replicas: Replicas::All,
-        ..CLUSTERS
-    };
-    assert_eq!(leases(&home, &everywhere), None);
     assert_eq!(leases(&["--no-leader-election"], browser), None);
 }

@@ -318,8 +318,8 @@ async fn other_paths_and_methods_list_the_endpoints() {
         let (got, text) = send(&router, request.expect("a request")).await;
         assert_eq!(got, status);
         assert!(text.contains("POST /mutate/pods"), "{text}");
-        for row in &ROWS {
-            assert!(text.contains(&format!("POST /{} ", row.endpoint)), "{text}");
+        for (endpoint, _) in &ROWS {
+            assert!(text.contains(&format!("POST /{endpoint} ")), "{text}");
         }
     }
 }

@@ -166,9 +166,9 @@ async fn ask_within(
         json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": whole });
     let review = parse(body.to_string().as_bytes()).expect("it is a review");
     let endpoint = format!("validate/{plural}");
-    let row = ROWS.iter().find(|row| row.endpoint == endpoint);
-    let row = row.expect("the kind has a row");
-    webhook.answer(row, review, Instant::now() + time).await
+    let row = ROWS.iter().find(|row| row.0 == endpoint);
+    let (_, check) = row.expect("the kind has a row");
+    webhook.answer(*check, review, Instant::now() + time).await
 }
 
 /// Checks the denial and the warnings of a BrowserConfig; with an old one, of its update.

@@ -3,8 +3,8 @@
 use podloom_api::{cleaner_crd, names};
 
 use super::super::{
-    Aggregated, Chain, Group, Names, OwnKind, Replicas, ResourceScope, Right, RightScope, Row,
-    Switch, Writers,
+    Aggregated, Chain, Group, Names, OwnKind, ResourceScope, Right, RightScope, Row, Switch,
+    Writers,
 };
 use super::fixed;
 
@@ -14,7 +14,6 @@ pub(in crate::duties) const CLEANER: Row = Row {
     name: "cleaner",
     switch: Switch::Controllers,
     names: Names::WithDuty,
-    replicas: Replicas::Leader,
     kinds: &[OwnKind {
         group: Group::Fixed(names::cleaner::GROUP),
         version: names::cleaner::VERSION,

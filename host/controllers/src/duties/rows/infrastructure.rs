@@ -4,8 +4,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use podloom_api::{InfrastructureKind, SelenosisApi, infrastructure_crd, names};
 
 use super::super::{
-    Chain, Group, Names, Need, OwnKind, Replicas, ResourceScope, Right, RightScope, Row, Switch,
-    Writers,
+    Chain, Group, Names, Need, OwnKind, ResourceScope, Right, RightScope, Row, Switch, Writers,
 };
 use super::fixed;
 
@@ -17,7 +16,6 @@ pub(in crate::duties) const INFRASTRUCTURE: Row = Row {
     name: "infrastructure",
     switch: Switch::Controllers,
     names: Names::WithDuty,
-    replicas: Replicas::Leader,
     kinds: &[
         own(InfrastructureKind::Cluster),
         own(InfrastructureKind::Cloud),
