@@ -85,15 +85,10 @@ impl SelenosisApi {
     }
 }
 
-impl SelenosisKind {
-    /// Returns the plural that URLs use.
-    pub const fn plural(self) -> &'static str {
-        match self {
-            Self::Browser => "browsers",
-            Self::BrowserConfig => "browserconfigs",
-        }
-    }
-}
+texts!(
+    SelenosisKind, plural, "Returns the plural that URLs use.":
+    Browser = "browsers", BrowserConfig = "browserconfigs"
+);
 
 impl FromStr for SelenosisApi {
     type Err = UnknownSelenosisApi;
@@ -128,18 +123,14 @@ written!(
     GlobalInfrastructureProvider = "GlobalInfrastructureProvider"
 );
 
-impl InfrastructureKind {
-    /// Returns the plural name of the resource.
-    pub const fn plural(self) -> &'static str {
-        match self {
-            Self::Cluster => "clusters",
-            Self::Cloud => "clouds",
-            Self::GlobalCloud => "globalclouds",
-            Self::InfrastructureProvider => "infrastructureproviders",
-            Self::GlobalInfrastructureProvider => "globalinfrastructureproviders",
-        }
-    }
+texts!(
+    InfrastructureKind, plural, "Returns the plural name of the resource.":
+    Cluster = "clusters", Cloud = "clouds", GlobalCloud = "globalclouds",
+    InfrastructureProvider = "infrastructureproviders",
+    GlobalInfrastructureProvider = "globalinfrastructureproviders"
+);
 
+impl InfrastructureKind {
     /// Returns whether its objects are in no namespace.
     pub const fn is_global(self) -> bool {
         matches!(self, Self::GlobalCloud | Self::GlobalInfrastructureProvider)

@@ -44,6 +44,20 @@
 //! ```
 #![deny(missing_docs)]
 
+/// Gives an enum a text for each variant.
+macro_rules! texts {
+    ($type:ident, $function:ident, $doc:literal: $($variant:ident = $text:expr),+) => {
+        impl $type {
+            #[doc = $doc]
+            pub const fn $function(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text,)+
+                }
+            }
+        }
+    };
+}
+
 /// Gives an enum its list of variants, and their texts: the names of the variants unless there are others.
 macro_rules! written {
     ($type:ident: $($variant:ident),+) => { written!($type: $($variant = stringify!($variant)),+); };
@@ -51,16 +65,11 @@ macro_rules! written {
         written!($type, as_str, "Returns the text that objects have.": $($variant = $text),+);
     };
     ($type:ident, $function:ident, $doc:literal: $($variant:ident = $text:expr),+) => {
+        texts!($type, $function, $doc: $($variant = $text),+);
+
         impl $type {
             /// All of them.
             pub const ALL: [Self; [$($text),+].len()] = [$(Self::$variant),+];
-
-            #[doc = $doc]
-            pub const fn $function(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $text,)+
-                }
-            }
         }
 
         impl std::fmt::Display for $type {

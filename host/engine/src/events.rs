@@ -83,9 +83,13 @@ struct Sending {
     queue: mpsc::Receiver<Addressed>,
     /// Whether a notice is being sent.
     is_sending: bool,
-    /// Counts repeated warnings. All Events about one object are in one lane.
-    recorder: Recorder,
     metrics: SendMetrics,
+    client: Client,
+    /// The reporting instance of the Events.
+    instance: String,
+    action: &'static str,
+    /// The warnings of the last minutes, by object and reason. All Events about one object are in one lane.
+    warnings: HashMap<(ObjectKey, &'static str), Series>,
 }
 
 impl Events {
@@ -104,8 +108,11 @@ impl Events {
                 let sending = Sending {
                     queue,
                     is_sending: false,
-                    recorder: Recorder::new(client.clone(), instance.map(str::to_owned), action),
                     metrics: metrics.clone(),
+                    client: client.clone(),
+                    instance: instance.unwrap_or(REPORTER).to_owned(),
+                    action,
+                    warnings: HashMap::new(),
                 };
                 (sender, sending.run())
             })
@@ -132,7 +139,7 @@ impl Sending {
     async fn run(mut self) {
         while let Some((about, notice)) = self.queue.recv().await {
             self.is_sending = true;
-            let outcome = publish(&mut self.recorder, &about, notice).await;
+            let outcome = self.send(&about, notice).await;
             self.is_sending = false;
             self.metrics.count(outcome, 1);
         }
@@ -159,21 +166,6 @@ pub fn metrics(registry: &mut Registry) -> SendMetrics {
         metrics.clone(),
     );
     metrics
-}
-
-async fn publish(recorder: &mut Recorder, about: &ObjectReference, notice: Notice) -> SendOutcome {
-    let reason = notice.reason;
-    match timeout(SEND_TIMEOUT, recorder.publish(about, notice)).await {
-        Ok(Ok(())) => SendOutcome::Sent,
-        Ok(Err(error)) => {
-            tracing::debug!(reason, error = plain(&error), "event rejected");
-            SendOutcome::Failed
-        }
-        Err(_) => {
-            tracing::debug!(reason, "event not sent in time");
-            SendOutcome::Failed
-        }
-    }
 }
 
 /// Cuts a note to what the API server accepts, between two characters. Our lists have `; ` between their sentences: those that are cut
@@ -220,15 +212,6 @@ const SERIES: Duration = Duration::from_secs(6 * 60);
 /// How much of an object's name is in the name of an Event. With a dot and the time in hexadecimal it is as long as names may be.
 const STEM: usize = 253 - 1 - 16;
 
-/// Writes Events, one after another.
-struct Recorder {
-    client: Client,
-    instance: String,
-    action: &'static str,
-    /// The warnings of the last minutes, by object and reason.
-    warnings: HashMap<(ObjectKey, &'static str), Series>,
-}
-
 /// The kind, namespace, name and UID of an object.
 type ObjectKey = [Option<String>; 4];
 
@@ -239,15 +222,17 @@ struct Series {
     last: Instant,
 }
 
-impl Recorder {
-    /// `instance` is the reporting instance of the Events, and `action` their action.
-    fn new(client: Client, instance: Option<String>, action: &'static str) -> Self {
-        Self {
-            client,
-            instance: instance.unwrap_or_else(|| REPORTER.to_owned()),
-            action,
-            warnings: HashMap::new(),
+impl Sending {
+    async fn send(&mut self, about: &ObjectReference, notice: Notice) -> SendOutcome {
+        let reason = notice.reason;
+        match timeout(SEND_TIMEOUT, self.publish(about, notice)).await {
+            Ok(Ok(())) => return SendOutcome::Sent,
+            Ok(Err(error)) => {
+                tracing::debug!(reason, error = plain(&error), "event rejected");
+            }
+            Err(_) => tracing::debug!(reason, "event not sent in time"),
         }
+        SendOutcome::Failed
     }
 
     /// Writes a notice about an object.

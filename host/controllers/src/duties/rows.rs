@@ -106,16 +106,12 @@ pub(super) const PORTAL: Row = Row {
         Right {
             verbs: &["list", "watch", "patch"],
             why: "watches PortalExposes and sets their finalizer",
-            ..portal("portalexposes", None, RightScope::WatchedNamespaces)
+            ..exposes(None)
         },
         Right {
             verbs: &["patch"],
             why: "writes the status of PortalExposes",
-            ..portal(
-                "portalexposes",
-                Some("status"),
-                RightScope::WatchedNamespaces,
-            )
+            ..exposes(Some("status"))
         },
         Right {
             verbs: &["update"],
@@ -123,22 +119,18 @@ pub(super) const PORTAL: Row = Row {
                 "clusters with the admission plugin OwnerReferencesPermissionEnforcement reject the Deployments of tunnels",
             ),
             why: "sets a PortalExpose as the owner of its Deployment, in a way that blocks its deletion",
-            ..portal(
-                "portalexposes",
-                Some("finalizers"),
-                RightScope::WatchedNamespaces,
-            )
+            ..exposes(Some("finalizers"))
         },
         Right {
             verbs: &["list", "watch"],
             why: "reads TunnelClasses",
-            ..portal("tunnelclasses", None, RightScope::Cluster)
+            ..classes(None)
         },
         Right {
             verbs: &["patch"],
             need: Need::Optional("TunnelClasses have no status"),
             why: "writes the status of TunnelClasses",
-            ..portal("tunnelclasses", Some("status"), RightScope::Cluster)
+            ..classes(Some("status"))
         },
         Right {
             verbs: &["get", "list", "watch", "create", "patch", "delete"],
@@ -168,14 +160,18 @@ pub(super) const PORTAL: Row = Row {
     chain: Chain::Needed,
 };
 
-const fn portal(
-    resource: &'static str,
-    subresource: Option<&'static str>,
-    scope: RightScope,
-) -> Right {
+const fn exposes(subresource: Option<&'static str>) -> Right {
+    let scope = RightScope::WatchedNamespaces;
     Right {
         subresource,
-        ..fixed(names::portal::GROUP, resource, scope)
+        ..fixed(names::portal::GROUP, "portalexposes", scope)
+    }
+}
+
+const fn classes(subresource: Option<&'static str>) -> Right {
+    Right {
+        subresource,
+        ..fixed(names::portal::GROUP, "tunnelclasses", RightScope::Cluster)
     }
 }
 
@@ -200,7 +196,7 @@ pub(super) const WEBHOOK: Row = Row {
             verbs: &["list", "watch"],
             need: Need::Optional("PortalExposes are admitted without a check of their TunnelClass"),
             why: "reads which TunnelClasses there are",
-            ..fixed(names::portal::GROUP, "tunnelclasses", RightScope::Cluster)
+            ..classes(None)
         },
         Right {
             verbs: &["get", "update"],

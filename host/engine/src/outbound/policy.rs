@@ -85,19 +85,13 @@ pub struct BlockedAddress {
 
 impl BlockedAddress {
     fn reason(&self) -> String {
-        let Self {
-            address,
-            range,
-            policy,
-            flag,
-            denied,
-        } = self;
-        match denied {
+        let (range, policy, flag) = (self.range, self.policy, self.flag);
+        match self.denied {
             Some(cidr) => format!("{range}, and {cidr} is denied"),
-            None => format!(
-                "{range}, and {policy}; to allow it, add {} to {flag}",
-                Cidr::only(*address)
-            ),
+            None => {
+                let only = Cidr::only(self.address);
+                format!("{range}, and {policy}; to allow it, add {only} to {flag}")
+            }
         }
     }
 }
@@ -225,9 +219,11 @@ impl Range {
         let carried = carried.map(|carried| IpAddr::V4(carried.address));
         std::iter::once(address).chain(carried).map(Self::of)
     }
+}
 
-    fn describe(self) -> &'static str {
-        match self {
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
             Self::Public => "a public address",
             Self::Unspecified => "an unspecified address",
             Self::Loopback => "a loopback address",
@@ -244,13 +240,7 @@ impl Range {
             Self::Nat64 => "a NAT64 address",
             Self::SixToFour => "a 6to4 address",
             Self::Teredo => "a Teredo address",
-        }
-    }
-}
-
-impl fmt::Display for Range {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.describe())
+        })
     }
 }
 
