@@ -15,7 +15,7 @@ use futures::future;
 use http::{Method, Request, Response};
 use kube::Client;
 use kube::client::Body;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tower::{BoxError, service_fn};
 
 /// The requests that a client sent.
@@ -181,4 +181,44 @@ pub fn difference(before: &Value, after: &Value) -> Value {
         (key.clone(), difference(before, value))
     });
     Value::Object(gone.chain(changed).collect())
+}
+
+/// Returns an object as a difference shows it best: each condition is a line under its type, and other lists of objects are maps by
+/// place, since of a list nothing or all is different.
+pub fn in_lines(object: Value) -> Value {
+    match object {
+        Value::Object(fields) => {
+            let fields = fields.into_iter().map(|(key, value)| match value {
+                Value::Array(conditions) if key == "conditions" => (key, by_type(conditions)),
+                value => (key, in_lines(value)),
+            });
+            Value::Object(fields.collect())
+        }
+        Value::Array(items) if items.first().is_some_and(Value::is_object) => {
+            let items = items.into_iter().map(in_lines).enumerate();
+            let items = items.map(|(place, item)| (format!("{place:02}"), item));
+            Value::Object(items.collect())
+        }
+        value => value,
+    }
+}
+
+/// Conditions by type, as lines.
+fn by_type(conditions: Vec<Value>) -> Value {
+    let listed = conditions.len();
+    let line = |condition: Value| {
+        let text = |key: &str| condition[key].as_str().unwrap_or("-");
+        let generation = &condition["observedGeneration"];
+        let line = format!(
+            "{} {} since {} ({generation}): {}",
+            text("status"),
+            text("reason"),
+            text("lastTransitionTime"),
+            text("message")
+        );
+        (text("type").to_owned(), Value::from(line))
+    };
+    let lines: Map<_, _> = conditions.into_iter().map(line).collect();
+    assert_eq!(lines.len(), listed, "a condition is there twice");
+    Value::Object(lines)
 }

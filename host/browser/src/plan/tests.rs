@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use podloom_api::SelenosisApi;
 use podloom_engine::readable::Readable;
 use podloom_mutation::PodRejection;
+use podloom_scripted::{difference, in_lines};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -21,6 +22,14 @@ struct Base {
     browser: Value,
     config: Value,
     pod: Value,
+    /// What is different once the session runs.
+    running: Running,
+}
+
+#[derive(Deserialize)]
+struct Running {
+    browser: Value,
+    pod: Value,
 }
 
 /// A case: objects as merge-patches (RFC 7396) of those of the base world.
@@ -28,12 +37,18 @@ struct Base {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Setting {
     now: Timestamp,
+    /// Before the patch, the status says that the session runs.
+    #[serde(default)]
+    ran: bool,
     #[serde(default = "nothing")]
     browser: Value,
     /// The one of the base world by default.
     configs: Option<Vec<Value>>,
     /// None by default.
     pod: Option<Value>,
+    /// Before the patch, the pod runs.
+    #[serde(default)]
+    pod_runs: bool,
     /// The cache does not show the pod.
     #[serde(default)]
     unwatched: bool,
@@ -94,8 +109,14 @@ struct Overrides {
 
 /// Reads a case.
 fn read(text: &str) -> (World, Timeouts, Timestamp) {
-    let base: Base = serde_saphyr::from_str(include_str!("base.yaml")).unwrap();
+    let mut base: Base = serde_saphyr::from_str(include_str!("base.yaml")).unwrap();
     let setting: Setting = serde_saphyr::from_str(text).unwrap();
+    if setting.ran {
+        json_patch::merge(&mut base.browser, &base.running.browser);
+    }
+    if setting.pod_runs {
+        json_patch::merge(&mut base.pod, &base.running.pod);
+    }
     let config = |difference| Arc::new(Readable(Ok(typed(&base.config, difference))));
     let configs = setting.configs.unwrap_or_else(|| vec![json!({})]);
     let world = World {
@@ -143,12 +164,18 @@ fn read(text: &str) -> (World, Timeouts, Timestamp) {
 fn planned_as_the_file_name_says() {
     insta::glob!("cases/*.yaml", |path| {
         let (world, timeouts, now) = read(&std::fs::read_to_string(path).unwrap());
-        let plan = plan(&world, &timeouts, now);
+        let mut plan = serde_json::to_value(plan(&world, &timeouts, now)).unwrap();
+        if let Some(status) = plan.pointer_mut("/action/WriteStatus") {
+            let before = serde_json::to_value(world.status()).unwrap();
+            *status = difference(&in_lines(before), &in_lines(status.take()));
+        }
         insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
             insta::assert_yaml_snapshot!("plan", plan);
         });
     });
 }
+
+const ORDER: [&str; 4] = ["ConfigResolved", "PodCreated", "Ready", "DisruptionTarget"];
 
 /// A plan made after a status was written does not write it again.
 #[test]
@@ -162,6 +189,10 @@ fn a_status_is_written_once() {
         else {
             return;
         };
+        // Snapshots hide the order.
+        let conditions = write.status.conditions.as_deref().unwrap_or_default();
+        let types: Vec<_> = conditions.iter().map(|it| it.type_.as_str()).collect();
+        assert_eq!(types, ORDER[..types.len().max(3)]);
         Arc::make_mut(&mut world.browser).status = Some(write.status);
         let next = plan(&world, &timeouts, now);
         assert!(

@@ -1,6 +1,9 @@
 mod setting;
 mod simulated;
 
+use podloom_scripted::{difference, in_lines};
+use serde_json::Value;
+
 use self::setting::{Case, settings};
 use self::simulated::pass;
 use super::super::world::Action;
@@ -9,6 +12,16 @@ use super::{Plan, Then, plan};
 
 fn planned(case: &Case) -> Plan<Action> {
     plan(&case.world, &settings(case.chain_policy), case.now)
+}
+
+/// What is planned, and of a status what differs from the one that the PortalExpose has.
+fn shown(case: &Case) -> Value {
+    let mut shown = serde_json::to_value(planned(case)).unwrap();
+    if let Some(status) = shown.pointer_mut("/action/WriteStatus") {
+        let before = serde_json::to_value(case.world.status()).unwrap();
+        *status = difference(&in_lines(before), &in_lines(status.take()));
+    }
+    shown
 }
 
 /// Calls a check with each case.
@@ -23,8 +36,31 @@ fn planned_as_the_file_name_says() {
     insta::glob!("cases/*.yaml", |path| {
         let case = Case::read(&std::fs::read_to_string(path).unwrap());
         insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
-            insta::assert_yaml_snapshot!("plan", planned(&case));
+            insta::assert_yaml_snapshot!("plan", shown(&case));
         });
+    });
+}
+
+/// A difference hides the order.
+#[test]
+fn conditions_stay_in_their_order() {
+    const ORDER: [&str; 9] = [
+        "Available",
+        "Progressing",
+        "TunnelDeploymentReady",
+        "RelayConnected",
+        "ServiceExists",
+        "TunnelClassExists",
+        "SpecValid",
+        "HostnameUnique",
+        "MutatorsApplied",
+    ];
+    each_case(|case| {
+        if let Some(Action::WriteStatus(status)) = planned(&case).action {
+            let conditions = status.conditions.unwrap();
+            let types: Vec<_> = conditions.iter().map(|it| it.type_.as_str()).collect();
+            assert_eq!(types, ORDER);
+        }
     });
 }
 
