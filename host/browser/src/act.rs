@@ -22,7 +22,7 @@ use super::kind::BrowserKind;
 use super::plan::missing_metadata;
 use super::pod::SeenPod;
 use super::world::World;
-use super::world::{Action, ActionOutcome, Confirmation, PodDeletion};
+use super::world::{Action, ActionOutcome, PodDeletion};
 
 const CREATE_POD: Attempt = Attempt::new("CreatePod", "create pod");
 const DELETE_POD: Attempt = Attempt::new("DeletePod", "delete pod");
@@ -43,10 +43,10 @@ impl BrowserKind {
                     ActionOutcome::Read(Box::new(live))
                 }))
             }
-            Action::Confirm(Confirmation::Pod) => self.confirm_pod(ctx, world).await,
-            Action::Confirm(Confirmation::Absence) => self.confirm_absence(ctx, world).await,
+            Action::ConfirmPod => self.confirm_pod(ctx, world).await,
+            Action::ConfirmAbsence => self.confirm_absence(ctx, world).await,
             Action::SetMetadata(patch) => self.set_metadata(ctx, world, patch).await,
-            Action::WriteStatus(write) => self.write_status(ctx, world, &write.status).await,
+            Action::WriteStatus { status, .. } => self.write_status(ctx, world, status).await,
             Action::CreatePod(pod) => self.create_pod(ctx, world, pod).await,
             Action::DeletePod { uid, how } => self.delete_pod(ctx, world, uid, *how).await,
             Action::Delete => {

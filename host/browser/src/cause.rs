@@ -122,11 +122,6 @@ impl Cause {
         }
     }
 
-    /// Returns the reason in conditions.
-    pub(crate) fn condition_reason(&self) -> String {
-        condition_reason(self.reason())
-    }
-
     /// Returns the reason of the Event; metrics count failures by it, since it comes from a closed set.
     pub(crate) fn event(&self) -> &'static str {
         match self {
@@ -288,38 +283,21 @@ const CRITICAL: [&str; 2] = [names::container::BROWSER, names::container::SELENI
 
 /// Why a pod that was running is not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unready<'a> {
-    /// Its node does not answer.
-    NodeLost,
-    /// Its kubelet gives a reason and a sentence.
-    Pod { reason: &'a str, message: &'a str },
+pub(crate) struct Unready<'a> {
+    /// The reason in conditions; that of its kubelet may be any word.
+    pub(crate) reason: &'a str,
+    /// The sentence for people.
+    pub(crate) message: &'a str,
+    /// The reason of the Event that warns of it.
+    pub(crate) event: &'static str,
 }
 
-impl<'a> Unready<'a> {
-    /// Returns the reason in conditions.
-    pub(crate) fn reason(self) -> &'a str {
-        match self {
-            Self::NodeLost => names::reason::NODE_LOST,
-            Self::Pod { reason, .. } => reason,
-        }
-    }
-
-    /// Returns the sentence for people.
-    pub(crate) fn message(self) -> &'a str {
-        match self {
-            Self::NodeLost => "the pod's node does not answer",
-            Self::Pod { message, .. } => message,
-        }
-    }
-
-    /// Returns the Event that warns of it.
-    pub(crate) fn notice(self) -> Notice {
-        let reason = match self {
-            Self::NodeLost => names::reason::NODE_LOST,
-            Self::Pod { .. } => names::event::POD_NOT_READY,
-        };
-        Notice::warning(reason, self.message())
-    }
+impl Unready<'_> {
+    const NODE_LOST: Self = Self {
+        reason: names::reason::NODE_LOST,
+        message: "the pod's node does not answer",
+        event: names::reason::NODE_LOST,
+    };
 }
 
 /// Returns why a pending pod will never run: a container failed, or it waits for more than its start.
@@ -330,10 +308,7 @@ pub(crate) fn of_pending(pod: &SeenPod, config_may_come: bool) -> Option<Cause> 
     let terminated = statuses
         .iter()
         .filter(|container| !restarts.contains(&container.name.as_str()))
-        .find_map(|container| {
-            let ended = terminated(container).filter(|ended| ended.exit_code != 0)?;
-            Some(Cause::StartFailed(exit(container, ended)))
-        });
+        .find_map(|container| Some(Cause::StartFailed(exit(container, failed(container)?))));
     terminated.or_else(|| {
         statuses.iter().find_map(|container| {
             let (reason, message) = waiting(container)?;
@@ -372,34 +347,20 @@ pub(crate) fn waits_for(pod: &SeenPod) -> Option<String> {
 
 /// Returns why a pod has failed: its own reason, else that of its first container that failed.
 pub(crate) fn of_failed(pod: &SeenPod) -> Cause {
-    let own = pod.status.reason.clone();
-    let own_message = pod.status.message.clone();
-    let failed = all_statuses(pod).into_iter().find_map(|container| {
-        let ended = terminated(container).filter(|ended| ended.exit_code != 0)?;
-        Some((container, ended))
+    let statuses = all_statuses(pod);
+    let first = statuses.iter().find_map(|it| Some((it, failed(it)?)));
+    let reason = pod.status.reason.as_deref();
+    let reason = reason.or(first.map(|(_, ended)| exit_reason(ended)));
+    let exited = first.map(|(container, ended)| {
+        let (name, code) = (&container.name, ended.exit_code);
+        let exited = || format!("container {name} exited with code {code}");
+        ended.message.clone().unwrap_or_else(exited)
     });
-    let of_container = failed.map(|(container, ended)| {
-        let exited = || {
-            format!(
-                "container {} exited with code {}",
-                container.name, ended.exit_code
-            )
-        };
-        (
-            exit_reason(ended),
-            ended.message.clone().unwrap_or_else(exited),
-        )
-    });
-    let (reason, message) = match (own, of_container) {
-        (Some(reason), container) => {
-            let message = own_message.or(container.map(|(_, message)| message));
-            (reason, message)
-        }
-        (None, Some((reason, message))) => (reason.to_owned(), own_message.or(Some(message))),
-        (None, None) => ("Unknown".to_owned(), own_message),
-    };
-    let message = message.unwrap_or_else(|| "the pod's status gives no reason".to_owned());
-    Cause::PodFailed { reason, message }
+    let message = pod.status.message.clone().or(exited);
+    Cause::PodFailed {
+        reason: reason.unwrap_or("Unknown").to_owned(),
+        message: message.unwrap_or_else(|| "the pod's status gives no reason".to_owned()),
+    }
 }
 
 /// Returns how a container exited that the session cannot go on without.
@@ -427,15 +388,19 @@ pub(crate) fn unschedulable(pod: &SeenPod) -> Option<&str> {
 /// Returns why a running pod is not ready, if it is not.
 pub(crate) fn unready(pod: &SeenPod) -> Option<Unready<'_>> {
     if pod.status.phase == Some(Phase::Unknown) {
-        return Some(Unready::NodeLost);
+        return Some(Unready::NODE_LOST);
     }
     let ready = condition(pod, "Ready").filter(|ready| ready.status != "True")?;
     // A kubelet always gives a reason. The node lifecycle controller, which acts for a lost node, changes the status alone.
     let Some(reason) = ready.reason.as_deref().filter(|reason| !reason.is_empty()) else {
-        return Some(Unready::NodeLost);
+        return Some(Unready::NODE_LOST);
     };
     let message = ready.message.as_deref().unwrap_or("the pod is not ready");
-    Some(Unready::Pod { reason, message })
+    Some(Unready {
+        reason,
+        message,
+        event: names::event::POD_NOT_READY,
+    })
 }
 
 /// Returns the pod's condition that reports an eviction, a preemption or a lost node.
@@ -507,6 +472,11 @@ fn terminated(container: &SeenContainerStatus) -> Option<&ContainerStateTerminat
         ContainerState::Terminated(ended) => Some(ended),
         _ => None,
     }
+}
+
+/// How a container ended, if it failed.
+fn failed(container: &SeenContainerStatus) -> Option<&ContainerStateTerminated> {
+    terminated(container).filter(|ended| ended.exit_code != 0)
 }
 
 fn waiting(container: &SeenContainerStatus) -> Option<(&str, Option<&str>)> {

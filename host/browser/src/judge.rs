@@ -13,9 +13,7 @@ use super::cause;
 use super::cause::Cause;
 use super::pod::SeenPod;
 use super::render::{ConfigRef, ResolveError, render_pod, resolve};
-use super::world::Timeouts;
-use super::world::{Action, Confirmation, PodDeletion};
-use super::world::{World, instant};
+use super::world::{Action, PodDeletion, Timeouts, World, instant};
 
 /// For how long at least creating a pod is tried, from when this process first sees the Browser.
 const FIRST_SIGHT: Duration = Duration::from_secs(30);
@@ -83,7 +81,14 @@ fn without_pod(world: &World, timeouts: &Timeouts, now: Timestamp) -> Verdict {
         Err(error) => {
             // After a restart of this process or of the API server, BrowserConfigs may be seen later than their Browsers.
             let seen = world.first_seen.map_or(created, |seen| seen.max(created));
-            return unresolved(&error, later(seen, timeouts.config_grace), now);
+            let cause = Cause::from(&error);
+            return match error {
+                // Files are often applied together, so a young Browser waits for its configuration.
+                ResolveError::NotFound(_) => {
+                    wait_or_end(cause, later(seen, timeouts.config_grace), now)
+                }
+                ResolveError::Invalid { .. } => Verdict::Ended(cause),
+            };
         }
     };
     let browser = &world.browser;
@@ -101,14 +106,6 @@ fn last_try(world: &World, timeouts: &Timeouts, now: Timestamp) -> Timestamp {
     let grace = FIRST_SIGHT.min(timeouts.pod_creation);
     let seen = world.first_seen.map(|seen| later(seen, grace));
     seen.map_or(until, |seen| until.max(seen))
-}
-
-/// Files are often applied together, so a young Browser waits for its configuration.
-fn unresolved(error: &ResolveError, until: Timestamp, now: Timestamp) -> Verdict {
-    match error {
-        ResolveError::NotFound(_) => wait_or_end(Cause::from(error), until, now),
-        ResolveError::Invalid { .. } => Verdict::Ended(Cause::from(error)),
-    }
 }
 
 fn refused(
@@ -218,7 +215,7 @@ const LATE: Duration = Duration::from_secs(15);
 pub(crate) fn confirmed(world: &World, plan: Plan<Action>) -> Plan<Action> {
     match &plan.action {
         // As long as nobody has looked for the pod, it would seem to be lost, or be left behind.
-        Some(_) if world.learned.pod_unknown => Plan::act(Action::Confirm(Confirmation::Pod)),
+        Some(_) if world.learned.pod_unknown => Plan::act(Action::ConfirmPod),
         // A cache may still show a session as new that is over.
         Some(Action::CreatePod(_)) if !world.learned.browser_confirmed => {
             Plan::act(Action::ReadBrowser)
@@ -228,25 +225,22 @@ pub(crate) fn confirmed(world: &World, plan: Plan<Action>) -> Plan<Action> {
             how: PodDeletion::Force,
             ..
         }) if world.phase() != Some(Phase::Failed) && !world.learned.end_confirmed => {
-            Plan::act(Action::Confirm(Confirmation::Pod))
+            Plan::act(Action::ConfirmPod)
         }
-        Some(Action::WriteStatus(write)) if write.end.is_some() => match doubtful(world) {
-            Some(what) => Plan::act(Action::Confirm(what)),
-            None => plan,
-        },
+        Some(Action::WriteStatus { end: Some(_), .. }) => doubtful(world).map_or(plan, Plan::act),
         _ => plan,
     }
 }
 
-/// What may have changed by now, unless it was read in this pass.
-fn doubtful(world: &World) -> Option<Confirmation> {
+/// The read of what may have changed by now, unless it was read in this pass. A pod that has ended needs no second look.
+fn doubtful(world: &World) -> Option<Action> {
     if world.learned.end_confirmed {
         return None;
     }
     let is_marked = world.has_finalizer() || world.learned.metadata_rejected.is_none();
     match world.own_pod() {
-        Some(pod) if pod.is_pending() => Some(Confirmation::Pod),
-        None if world.lacks_pod() && is_marked => Some(Confirmation::Absence),
+        Some(pod) if pod.is_pending() => Some(Action::ConfirmPod),
+        None if world.lacks_pod() && is_marked => Some(Action::ConfirmAbsence),
         _ => None,
     }
 }

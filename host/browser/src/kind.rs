@@ -21,7 +21,7 @@ use podloom_engine::write::Target;
 use podloom_mutation::PodMutator;
 use tracing::Instrument;
 
-use super::memory::{Memory, Unseen};
+use super::memory::Memory;
 use super::metrics::{BrowserMetrics, CONTROLLER, Milestone};
 use super::plan::plan;
 use super::pod::SeenPod;
@@ -306,8 +306,8 @@ impl BrowserKind {
         };
         let mut is_overdue = false;
         match self.memory.created_pod(metadata) {
-            Some(Unseen::Fresh(pod)) => world.pod = Some(pod),
-            Some(Unseen::Overdue(pod)) => {
+            Some((pod, false)) => world.pod = Some(pod),
+            Some((pod, true)) => {
                 is_overdue = true;
                 world.learned.created.clone_from(&pod.metadata.uid);
             }

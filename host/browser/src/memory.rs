@@ -45,37 +45,21 @@ struct Entry {
     at: Instant,
 }
 
-/// A pod that we created and that the cache does not show.
-#[derive(Clone, Debug)]
-pub(crate) enum Unseen {
-    /// Created a moment ago.
-    Fresh(Arc<SeenPod>),
-    /// Created so long ago that it may be gone.
-    Overdue(Arc<SeenPod>),
-}
-
 impl Memory {
-    /// Returns the pod that we created for a Browser and that the cache did not show yet.
-    pub(crate) fn created_pod(&self, browser: &ObjectMeta) -> Option<Unseen> {
+    /// Returns the pod that we created for a Browser and that the cache did not show yet, and whether that was so long ago that it may
+    /// be gone.
+    pub(crate) fn created_pod(&self, browser: &ObjectMeta) -> Option<(Arc<SeenPod>, bool)> {
         self.change(browser, |entry| {
             let (pod, created) = entry.pod.clone()?;
-            Some(match created.elapsed() < POD_PATIENCE {
-                true => Unseen::Fresh(pod),
-                false => Unseen::Overdue(pod),
-            })
+            Some((pod, created.elapsed() >= POD_PATIENCE))
         })
         .flatten()
     }
 
     /// Returns when this process first saw a Browser that has no pod: now, if this is the first time.
     pub(crate) fn first_seen(&self, browser: &ObjectMeta, now: Timestamp) -> Timestamp {
-        let mut entries = lock(&self.0);
-        let entry = entries
-            .entry(uid(browser).to_owned())
-            .or_insert_with(Entry::new);
         // It still waits, so it must not be forgotten.
-        entry.at = Instant::now();
-        *entry.first_seen.get_or_insert(now)
+        self.note(browser, |entry| *entry.first_seen.get_or_insert(now))
     }
 
     /// Notes that we created a pod for the Browser.
@@ -99,20 +83,14 @@ impl Memory {
 
     /// Notes that a container of the Browser's pod lacks its configuration, and returns since when: now, if it is new.
     pub(crate) fn lacks_config(&self, browser: &ObjectMeta, now: Timestamp) -> Timestamp {
-        let mut since = now;
-        self.note(browser, |entry| {
-            since = *entry.lacks_config.get_or_insert(now);
-        });
-        since
+        self.note(browser, |entry| *entry.lacks_config.get_or_insert(now))
     }
 
     /// Notes that the API server says that the Browser's pod is late, and returns for how long that is known.
     pub(crate) fn late_for(&self, browser: &ObjectMeta) -> Duration {
-        let mut known = Duration::ZERO;
         self.note(browser, |entry| {
-            known = entry.late.get_or_insert_with(Instant::now).elapsed();
-        });
-        known
+            entry.late.get_or_insert_with(Instant::now).elapsed()
+        })
     }
 
     /// Notes that a pod is gone, and why: its Browser may learn it nowhere else.
@@ -166,15 +144,15 @@ impl Memory {
         }
     }
 
-    fn note(&self, browser: &ObjectMeta, change: impl FnOnce(&mut Entry)) {
-        self.note_uid(uid(browser), change);
+    fn note<T>(&self, browser: &ObjectMeta, change: impl FnOnce(&mut Entry) -> T) -> T {
+        self.note_uid(uid(browser), change)
     }
 
-    fn note_uid(&self, uid: &str, change: impl FnOnce(&mut Entry)) {
+    fn note_uid<T>(&self, uid: &str, change: impl FnOnce(&mut Entry) -> T) -> T {
         let mut entries = lock(&self.0);
         let entry = entries.entry(uid.to_owned()).or_insert_with(Entry::new);
         entry.at = Instant::now();
-        change(entry);
+        change(entry)
     }
 
     /// Changes an entry, if there is one, and drops it once nothing is left in it.

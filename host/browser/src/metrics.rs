@@ -114,9 +114,9 @@ impl<'a> Milestone<'a> {
     /// A Browser that was already gone reaches none: this may be a second attempt, and the first one was logged.
     pub(super) fn of(world: &World, action: &'a Action, outcome: &ActionOutcome) -> Option<Self> {
         match (action, outcome) {
-            (Action::WriteStatus(write), ActionOutcome::StatusWritten(_)) => match &write.end {
+            (Action::WriteStatus { status, end }, ActionOutcome::StatusWritten(_)) => match end {
                 Some(cause) => Some(Self::Ended(cause)),
-                None => starts_running(world, write.status.phase).then_some(Self::Running),
+                None => starts_running(world, status.phase).then_some(Self::Running),
             },
             (Action::SetMetadata(_), ActionOutcome::Marked { .. }) => {
                 world.is_deleted().then_some(Self::Deleted)

@@ -4,21 +4,18 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use podloom_api::{BrowserObject, BrowserStatus, Phase, names};
+use podloom_api::{BrowserObject, Phase, names};
 use podloom_engine::events::Notice;
 use podloom_engine::plan::{Plan, Then, later};
 use podloom_engine::write::MetadataPatch;
 
 use super::cause;
-use super::cause::{Cause, Unready};
+use super::cause::Cause;
 use super::judge::{Verdict, confirmed, judge};
 use super::pod::SeenPod;
 use super::render::browser_labels;
 use super::status::status;
-use super::world::Timeouts;
-use super::world::{Action, PodDeletion, StatusWrite};
-use super::world::{World, instant};
+use super::world::{Action, PodDeletion, Timeouts, World, instant};
 
 /// How long a pod must have been ready for a warning when it no longer is: a probe that flaps would warn each time. The
 /// conditions show every change.
@@ -65,11 +62,8 @@ fn next_step(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan<Action>
             Verdict::Ended(cause) => (Some(cause), Then::Change),
             _ => (None, Then::GoOn),
         };
-        let write = StatusWrite {
-            status: wanted,
-            end,
-        };
-        let plan = Plan::act(Action::WriteStatus(Box::new(write))).with_notices(notice);
+        let status = Box::new(wanted);
+        let plan = Plan::act(Action::WriteStatus { status, end }).with_notices(notice);
         return Plan { then, ..plan };
     }
     Plan::wait(next(&verdict))
@@ -115,7 +109,7 @@ fn notice(world: &World, verdict: &Verdict, now: Timestamp) -> Option<Notice> {
 /// Warns of a disruption of a pod, or that it is not ready, unless the status said so before.
 fn disturbance(world: &World, now: Timestamp) -> Option<Notice> {
     let pod = world.own_pod()?;
-    let published = |type_| condition(world.status(), type_).filter(|one| is_true(one));
+    let published = |type_| world.condition(type_, "True");
     if let Some(disruption) = cause::of_disruption(pod)
         && published(names::condition::DISRUPTION_TARGET).is_none()
     {
@@ -124,16 +118,8 @@ fn disturbance(world: &World, now: Timestamp) -> Option<Notice> {
     let ready = published(names::condition::READY)?;
     let unready = cause::unready(pod)?;
     let settled = later(ready.last_transition_time.0, SETTLED);
-    (unready == Unready::NodeLost || now >= settled).then(|| unready.notice())
-}
-
-fn condition<'a>(status: Option<&'a BrowserStatus>, type_: &str) -> Option<&'a Condition> {
-    let conditions = status?.conditions.as_ref()?;
-    conditions.iter().find(|condition| condition.type_ == type_)
-}
-
-fn is_true(condition: &Condition) -> bool {
-    condition.status == "True"
+    (unready.event == names::reason::NODE_LOST || now >= settled)
+        .then(|| Notice::warning(unready.event, unready.message))
 }
 
 fn next(verdict: &Verdict) -> Then {
@@ -164,9 +150,7 @@ pub(crate) fn plan_ended(world: &World, timeouts: &Timeouts, now: Timestamp) -> 
     if world.phase() != Some(Phase::Failed) {
         return Plan::act(Action::Delete);
     }
-    let ended = world
-        .status()
-        .map_or(now, |status| ended_at(world, status, now));
+    let ended = ended_at(world, now);
     let visible_until = later(ended, timeouts.failed_retention);
     // If the pod could not be deleted, the deletion of the Browser tries it again, and leaves it behind in the end.
     if now >= visible_until.max(later(ended, timeouts.pod_deletion)) {
@@ -285,14 +269,12 @@ fn forced_again(world: &World) -> Option<Timestamp> {
 }
 
 /// When the session ended: when Ready became False. A Browser without that condition counts from its creation.
-fn ended_at(world: &World, status: &BrowserStatus, now: Timestamp) -> Timestamp {
-    let ready = status.conditions.iter().flatten().find(|condition| {
-        condition.type_ == names::condition::READY && condition.status == "False"
-    });
-    match ready {
-        Some(ready) => ready.last_transition_time.0,
-        None => world.created_at(now),
-    }
+fn ended_at(world: &World, now: Timestamp) -> Timestamp {
+    let ready = world.condition(names::condition::READY, "False");
+    ready.map_or_else(
+        || world.created_at(now),
+        |ready| ready.last_transition_time.0,
+    )
 }
 
 #[cfg(test)]

@@ -8,13 +8,14 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Resource;
-use kube::core::{NamespaceResourceScope, ObjectMeta};
+use kube::core::ObjectMeta;
 use podloom_api::{ContainerState, ExposedPort, Mutations, Phase, PluginMutation, names};
 use podloom_engine::readable;
 use serde::{Deserialize, Deserializer};
 
 /// A pod that was seen. Reading one drops what no plan needs.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Resource)]
+#[resource(inherit = Pod)]
 #[serde(from = "Whole")]
 pub(crate) struct SeenPod {
     /// Without labels and annotations.
@@ -165,35 +166,6 @@ fn mutations(mut annotations: BTreeMap<String, String>) -> Option<Mutations> {
     let mut plugins: Vec<PluginMutation> = serde_json::from_str(&plugins).ok()?;
     plugins.shrink_to_fit();
     Some(Mutations { chain, plugins })
-}
-
-impl Resource for SeenPod {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        Pod::kind(&())
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        Pod::group(&())
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        Pod::version(&())
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        Pod::plural(&())
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
 }
 
 #[cfg(test)]

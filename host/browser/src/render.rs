@@ -23,7 +23,7 @@ pub use resolve::{ConfigRef, Missing, Pair, ResolveError, Resolved, resolve};
 
 pub(super) use accept::MERGED_MAX;
 pub(super) use check::FOUND_MAX;
-pub(super) use options::{UnknownOption, check_options, unknown_options};
+pub(super) use options::{check_options, unknown_options};
 pub(super) use pod::EffectiveDigest;
 pub(super) use resolve::resolve_pair;
 pub(super) use similar::list;

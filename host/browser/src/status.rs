@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 use podloom_api::{BrowserStatus, ContainerStatus, Phase, names};
-use podloom_engine::conditions::{ConditionStatus, NewCondition, conditions};
+use podloom_engine::conditions::ConditionStatus::{self, False, True, Unknown};
+use podloom_engine::conditions::{NewCondition, conditions};
 
 use super::cause;
 use super::cause::{Cause, condition_reason};
@@ -14,6 +15,7 @@ use super::world::World;
 pub(crate) fn status(world: &World, verdict: &Verdict, now: Timestamp) -> BrowserStatus {
     let pod = world.own_pod();
     let pod_status = pod.map(|pod| &pod.status);
+    let uid = pod.and_then(|pod| pod.metadata.uid.as_deref());
     let end = match verdict {
         Verdict::Ended(cause) => Some(cause),
         _ => None,
@@ -28,9 +30,7 @@ pub(crate) fn status(world: &World, verdict: &Verdict, now: Timestamp) -> Browse
     let generation = world.browser.metadata.generation;
     BrowserStatus {
         pod_ip: pod_status.and_then(|status| status.pod_ip.clone()),
-        pod_uid: pod
-            .and_then(|pod| pod.metadata.uid.clone())
-            .or_else(|| world.pod_uid().map(str::to_owned)),
+        pod_uid: uid.or(world.pod_uid()).map(str::to_owned),
         phase: Some(phase(pod, verdict)),
         message: end.map(ToString::to_string),
         reason: end.map(|cause| cause.reason().to_owned()),
@@ -63,53 +63,34 @@ fn is_silent(pod: Option<&SeenPod>) -> bool {
 
 fn config_resolved(world: &World, verdict: &Verdict) -> NewCondition {
     let type_ = names::condition::CONFIG_RESOLVED;
-    let (status, reason, message) = match verdict.cause() {
-        Some(cause @ (Cause::Unconfigured(_) | Cause::InvalidConfig(_))) => {
-            return caused(type_, cause);
-        }
+    match verdict.cause() {
+        Some(cause @ (Cause::Unconfigured(_) | Cause::InvalidConfig(_))) => caused(type_, cause),
         // None was looked up.
         _ if world.learned.metadata_rejected.is_some()
             && !world.has_finalizer()
             && world.own_pod().is_none() =>
         {
-            let message = "not looked up while the finalizer cannot be set".to_owned();
-            (
-                ConditionStatus::Unknown,
-                names::reason::METADATA_REFUSED,
-                message,
-            )
+            let message = "not looked up while the finalizer cannot be set";
+            finding(type_, Unknown, names::reason::METADATA_REFUSED, message)
         }
         _ => {
             let spec = &world.browser.spec;
-            let message = format!(
-                "a BrowserConfig defines {} {}",
-                spec.browser_name, spec.browser_version
-            );
-            (ConditionStatus::True, names::reason::RESOLVED, message)
+            let (browser, version) = (&spec.browser_name, &spec.browser_version);
+            let message = format!("a BrowserConfig defines {browser} {version}");
+            finding(type_, True, names::reason::RESOLVED, message)
         }
-    };
-    finding(type_, status, reason, message)
+    }
 }
 
 fn pod_created(world: &World, verdict: &Verdict) -> NewCondition {
     let type_ = names::condition::POD_CREATED;
     if world.own_pod().is_some() || world.had_pod() {
         let message = format!("pod {}", world.name());
-        return finding(
-            type_,
-            ConditionStatus::True,
-            names::reason::POD_CREATED,
-            message,
-        );
+        return finding(type_, True, names::reason::POD_CREATED, message);
     }
     match verdict.cause() {
         Some(cause) => caused(type_, cause),
-        None => finding(
-            type_,
-            ConditionStatus::False,
-            names::reason::POD_MISSING,
-            "",
-        ),
+        None => finding(type_, False, names::reason::POD_MISSING, ""),
     }
 }
 
@@ -119,34 +100,17 @@ fn ready(world: &World, verdict: &Verdict) -> NewCondition {
     let pod = world.own_pod();
     match verdict {
         Verdict::Runs => match pod.and_then(cause::unready) {
-            Some(unready) => finding(
-                type_,
-                ConditionStatus::Unknown,
-                unready.reason(),
-                unready.message(),
-            ),
-            None => finding(
-                type_,
-                ConditionStatus::True,
-                names::reason::RUNNING,
-                "the pod is running",
-            ),
+            Some(unready) => finding(type_, Unknown, unready.reason, unready.message),
+            None => finding(type_, True, names::reason::RUNNING, "the pod is running"),
         },
         Verdict::Ended(cause) => caused(type_, cause),
         _ => match pod.and_then(cause::unschedulable) {
-            Some(message) => finding(
-                type_,
-                ConditionStatus::Unknown,
-                names::reason::UNSCHEDULABLE,
-                message,
-            ),
-            None => finding(
-                type_,
-                ConditionStatus::Unknown,
-                names::reason::POD_PENDING,
-                pod.and_then(cause::lacks_config)
-                    .unwrap_or_else(|| "the pod is not running yet".to_owned()),
-            ),
+            Some(message) => finding(type_, Unknown, names::reason::UNSCHEDULABLE, message),
+            None => {
+                let message = pod.and_then(cause::lacks_config);
+                let message = message.unwrap_or_else(|| "the pod is not running yet".to_owned());
+                finding(type_, Unknown, names::reason::POD_PENDING, message)
+            }
         },
     }
 }
@@ -155,9 +119,9 @@ fn ready(world: &World, verdict: &Verdict) -> NewCondition {
 fn disruption_target(pod: &SeenPod) -> Option<NewCondition> {
     let target = cause::disruption(pod)?;
     let status = match target.status.as_str() {
-        "True" => ConditionStatus::True,
-        "False" => ConditionStatus::False,
-        _ => ConditionStatus::Unknown,
+        "True" => True,
+        "False" => False,
+        _ => Unknown,
     };
     let type_ = names::condition::DISRUPTION_TARGET;
     let reason = target.reason.as_deref().unwrap_or(type_);
@@ -167,12 +131,7 @@ fn disruption_target(pod: &SeenPod) -> Option<NewCondition> {
 
 /// A condition that is False for a cause.
 fn caused(type_: &'static str, cause: &Cause) -> NewCondition {
-    NewCondition {
-        type_,
-        status: ConditionStatus::False,
-        reason: cause.condition_reason(),
-        message: cause.to_string(),
-    }
+    finding(type_, False, cause.reason(), cause.to_string())
 }
 
 fn finding(
@@ -181,12 +140,7 @@ fn finding(
     reason: &str,
     message: impl Into<String>,
 ) -> NewCondition {
-    NewCondition {
-        type_,
-        status,
-        reason: condition_reason(reason),
-        message: message.into(),
-    }
+    NewCondition::new(type_, status, &condition_reason(reason), message)
 }
 
 fn container_statuses(pod: &SeenPod) -> Option<Vec<ContainerStatus>> {

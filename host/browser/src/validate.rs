@@ -14,7 +14,7 @@ use super::render::{
     Acceptance, ConfigRef, FOUND_MAX, Pair, Problem, accept_one, check_options, resolve,
     unknown_options,
 };
-use crate::render::{Missing, OptionsError, RenderError, ResolveError, UnknownOption, list};
+use crate::render::{Missing, OptionsError, RenderError, ResolveError, list};
 pub use dry::{Before, DRY_PODS, DryPod, DryPods, Version};
 pub use podloom_engine::finding::{FieldPath, Finding, Findings, Step, Subject};
 
@@ -51,34 +51,29 @@ fn is_same(new: &BrowserObject, old: &BrowserObject) -> bool {
 }
 
 fn of_browser(browser: &BrowserObject, configs: Option<&[ConfigRef<'_>]>) -> Findings {
-    let mut findings = Findings::default();
-    let as_written = check_options(&browser.metadata, None);
-    let is_readable = as_written.is_ok();
-    findings
-        .refusals
-        .extend(as_written.err().map(|it| Finding::from(&it)));
-    findings.warnings.extend(ignored_options(browser));
-    let Some(configs) = configs else {
-        return findings;
+    let wrong = |resolved| {
+        let error = check_options(&browser.metadata, resolved).err();
+        error.map(|error| Finding::from(&error))
     };
-    match resolve(configs, &browser.spec) {
-        Err(error) => findings.warnings.push(brief(&error)),
-        Ok(resolved) if is_readable => {
-            // Another BrowserConfig may allow it.
-            let limits = check_options(&browser.metadata, Some(&resolved));
-            findings
-                .warnings
-                .extend(limits.err().map(|it| Finding::from(&it)));
-        }
-        Ok(_) => {}
+    let refusals: Vec<Finding> = wrong(None).into_iter().collect();
+    let mut warnings = ignored_options(browser);
+    match configs.map(|configs| resolve(configs, &browser.spec)) {
+        Some(Err(error)) => warnings.push(brief(&error)),
+        // Another BrowserConfig may allow it.
+        Some(Ok(resolved)) if refusals.is_empty() => warnings.extend(wrong(Some(&resolved))),
+        _ => {}
     }
-    findings
+    Findings { refusals, warnings }
 }
 
 /// What is ignored in the options of a Browser, which may be slips.
 pub fn ignored_options(browser: &BrowserObject) -> Vec<Finding> {
     let unknown = unknown_options(&browser.metadata).into_iter();
-    at_most(WARNINGS, unknown.map(|it| ignored(&it)))
+    let at = || FieldPath::of(OPTIONS);
+    at_most(
+        WARNINGS,
+        unknown.map(|it| Finding::at(at(), &it, Subject::Options)),
+    )
 }
 
 /// Checks a BrowserConfig, given those of its namespace in any order.
@@ -236,11 +231,6 @@ fn more(count: usize, subject: Subject) -> Finding {
     }
 }
 
-/// What is ignored in the options.
-fn ignored(option: &UnknownOption) -> Finding {
-    Finding::at(FieldPath::of(OPTIONS), option, Subject::Options)
-}
-
 /// Why a Browser has no configuration, in one line.
 fn brief(error: &ResolveError) -> Finding {
     let finding = Finding::from(error);
@@ -273,29 +263,23 @@ fn path(pairs: &[Pair<'_>]) -> FieldPath {
 
 impl From<&ResolveError> for Finding {
     fn from(error: &ResolveError) -> Self {
-        let path: &[&str] = match error {
-            ResolveError::NotFound(Missing::Configs) | ResolveError::Invalid { .. } => &[],
-            ResolveError::NotFound(Missing::Browser { .. }) => &["spec", "browserName"],
-            ResolveError::NotFound(Missing::Version { .. }) => &["spec", "browserVersion"],
+        let path = match error {
+            ResolveError::NotFound(Missing::Configs) | ResolveError::Invalid { .. } => {
+                FieldPath::default()
+            }
+            ResolveError::NotFound(Missing::Name { field, .. }) => FieldPath::of(["spec", *field]),
         };
-        Self::at(
-            FieldPath::of(path.iter().copied()),
-            error,
-            Subject::Configuration,
-        )
+        Self::at(path, error, Subject::Configuration)
     }
 }
 
 impl From<&OptionsError> for Finding {
     fn from(error: &OptionsError) -> Self {
-        let path: &[&str] = match error {
-            OptionsError::NotCopied { field, .. } => &["metadata", field],
-            OptionsError::Parse { .. }
-            | OptionsError::Type { .. }
-            | OptionsError::Key { .. }
-            | OptionsError::NotAllowed { .. } => &OPTIONS,
+        let path = match error.copied {
+            Some(field) => FieldPath::of(["metadata", field]),
+            None => FieldPath::of(OPTIONS),
         };
-        Self::at(FieldPath::of(path.iter().copied()), error, Subject::Options)
+        Self::at(path, error, Subject::Options)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use podloom_api::{BrowserConfigObject, BrowserObject, BrowserStatus, Phase, SelenosisApi, names};
 use podloom_engine::readable::Readable;
 use podloom_engine::write::MetadataPatch;
@@ -64,6 +64,12 @@ impl World {
 
     pub(crate) fn status(&self) -> Option<&BrowserStatus> {
         self.browser.status.as_ref()
+    }
+
+    /// The condition of that type in the status, if it has this status.
+    pub(crate) fn condition(&self, type_: &str, status: &str) -> Option<&Condition> {
+        let mut conditions = self.status()?.conditions.iter().flatten();
+        conditions.find(|condition| condition.type_ == type_ && condition.status == status)
     }
 
     pub(crate) fn phase(&self) -> Option<Phase> {
@@ -133,10 +139,7 @@ impl World {
     /// Why the pod that is gone was evicted or preempted, if it was.
     pub(crate) fn disruption(&self) -> Option<Disruption> {
         let published = || {
-            let conditions = self.status()?.conditions.as_ref()?;
-            let target = conditions.iter().find(|condition| {
-                condition.type_ == names::condition::DISRUPTION_TARGET && condition.status == "True"
-            })?;
+            let target = self.condition(names::condition::DISRUPTION_TARGET, "True")?;
             Some(Disruption {
                 reason: target.reason.clone(),
                 message: target.message.clone(),
@@ -163,12 +166,21 @@ pub(crate) fn instant(time: Option<&Time>, now: Timestamp) -> Timestamp {
 pub(crate) enum Action {
     /// Read the Browser from the API server: a cache may not show that it was deleted or is over.
     ReadBrowser,
-    /// Read from the API server what is about to end the session.
-    Confirm(Confirmation),
+    /// Read the pod from the API server: it has not run yet, or was not looked up yet, and the session is about to end.
+    ConfirmPod,
+    /// Read whether there is really no BrowserConfig and no pod. If the answer to a creation was lost, a pod may exist that we do not
+    /// know.
+    ConfirmAbsence,
     /// Set finalizers and labels in one patch, unless the Browser has changed since it was read.
     SetMetadata(MetadataPatch),
     /// Write the status.
-    WriteStatus(Box<StatusWrite>),
+    WriteStatus {
+        #[serde(flatten)]
+        status: Box<BrowserStatus>,
+        /// Why the session ended, if this is the status that publishes it.
+        #[serde(skip)]
+        end: Option<Cause>,
+    },
     /// Pass the pod through the plugin chain and create the result.
     CreatePod(Box<Pod>),
     /// Delete the pod of that UID.
@@ -182,34 +194,14 @@ impl Action {
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::ReadBrowser => "read Browser",
-            Self::Confirm(_) => "confirm",
+            Self::ConfirmPod | Self::ConfirmAbsence => "confirm",
             Self::SetMetadata(_) => "set metadata",
-            Self::WriteStatus(_) => "write status",
+            Self::WriteStatus { .. } => "write status",
             Self::CreatePod(_) => "create pod",
             Self::DeletePod { .. } => "delete pod",
             Self::Delete => "delete Browser",
         }
     }
-}
-
-/// A status to write.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct StatusWrite {
-    #[serde(flatten)]
-    pub(crate) status: BrowserStatus,
-    /// Why the session ended, if this is the status that publishes it.
-    #[serde(skip)]
-    pub(crate) end: Option<Cause>,
-}
-
-/// What is read once more before a session ends, since a cache may be out of date. A pod that has ended needs no second look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(crate) enum Confirmation {
-    /// The pod, which has not run yet, or was not looked up yet.
-    Pod,
-    /// Whether there is really no BrowserConfig and no pod. If the answer to a creation was lost, a pod may exist that we do not
-    /// know.
-    Absence,
 }
 
 /// How a pod is deleted; each way is stronger than the one before.

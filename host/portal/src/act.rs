@@ -9,15 +9,16 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry};
 use kube::core::ObjectMeta;
 use podloom_api::PortalExposeStatus;
-use podloom_api::names::portal::{FIELD_MANAGER, IDENTITY_KEY};
+use podloom_api::names::portal::{FIELD_MANAGER, IDENTITY_KEY, reason};
 use podloom_api::names::{annotation, portal};
 use podloom_engine::answer::{Deleted, Patched, Stored};
 use podloom_engine::error::{Attempt, Error};
 use podloom_engine::kind::{Context, Kind};
 use podloom_engine::write::{Deletion, MetadataPatch, Target};
-use podloom_mutation::{PodRejection, PodRequest, remarks};
+use podloom_mutation::{PodRejection, PodRequest};
 use serde_json::{Map, Value, json};
 
+use super::check::Blocker;
 use super::deployment::{annotation_of, prune};
 use super::identity::{Identity, IdentityProblem, checksum, is_ours, owner, secret};
 use super::kind::ExposeKind;
@@ -25,7 +26,7 @@ use super::naming;
 use super::render::{Tunnel, finish};
 use super::verdict::judge;
 use super::world::{Action, ActionOutcome, Apply, Why};
-use super::world::{Content, OurIdentity, Problem, Rendered, SeenIdentity, Try, Turn, World};
+use super::world::{Content, OurIdentity, SeenIdentity, Try, Turn, World};
 
 /// How the API server begins the message of a 500 if an admission webhook did not answer. That lasts as long as the webhook is broken, so
 /// the status says it.
@@ -78,7 +79,7 @@ impl ExposeKind {
         let target = self.expose(ctx, world);
         let patched = target.set_finalizer(seen, patch, portal::FINALIZER);
         Ok(match patched.await? {
-            Patched::Object(expose) => ActionOutcome::Marked(expose),
+            Patched::Object(expose) => ActionOutcome::Written(expose),
             Patched::Rejected(sentence) => ActionOutcome::MetadataRejected(sentence),
             Patched::Gone => ActionOutcome::Gone,
         })
@@ -93,7 +94,7 @@ impl ExposeKind {
         let seen = &world.expose.metadata;
         let target = self.expose(ctx, world);
         let written = target.write_status(seen, world.status(), status).await?;
-        Ok(written.map_or(ActionOutcome::Gone, ActionOutcome::StatusWritten))
+        Ok(written.map_or(ActionOutcome::Gone, ActionOutcome::Written))
     }
 
     /// Remembers that something failed, and logs it.
@@ -102,14 +103,14 @@ impl ExposeKind {
         ctx: &Context,
         world: &World,
         tried: &Try,
-        problem: Problem,
+        problem: Blocker,
     ) -> ActionOutcome {
         let metadata = &world.expose.metadata;
         tracing::warn!(
             namespace = metadata.namespace,
             name = metadata.name,
-            reason = problem.blocker().reason,
-            error = problem.message(),
+            reason = problem.reason,
+            error = problem.message,
             "tunnel could not be written, trying again"
         );
         let uid = world.uid().unwrap_or_default();
@@ -146,11 +147,11 @@ impl ExposeKind {
 
     /// Creates the Secret, never over another one.
     async fn create_identity(&self, ctx: &Context, world: &World) -> Result<ActionOutcome, Error> {
-        let tried = tried(world);
+        let tried = world.identity_try();
         let identity = match Identity::generate(&world.expose.spec.app.name) {
             Ok(identity) => identity,
             Err(error) => {
-                let problem = Problem::Identity(error.to_string());
+                let problem = Blocker::of_children(reason::IDENTITY_REJECTED, error.to_string());
                 return Ok(self.refused(ctx, world, &tried, problem));
             }
         };
@@ -167,7 +168,8 @@ impl ExposeKind {
             }
             Stored::Invalid(sentence) | Stored::Rejected { sentence, .. } => sentence,
         };
-        let problem = Problem::Identity(format!("Secret {name} cannot be created: {problem}"));
+        let problem = format!("Secret {name} cannot be created: {problem}");
+        let problem = Blocker::of_children(reason::IDENTITY_REJECTED, problem);
         Ok(self.refused(ctx, world, &tried, problem))
     }
 
@@ -178,24 +180,26 @@ impl ExposeKind {
             return Ok(read(SeenIdentity::Absent));
         };
         let seen = self.learn_of(world, &found);
-        let is_ours = matches!(seen, SeenIdentity::Ours(_));
-        let parsed = value(&found).and_then(|bytes| Ok((bytes, Identity::parse(bytes)?)));
-        let (true, Ok((bytes, identity))) = (is_ours, parsed) else {
+        let SeenIdentity::Ours(OurIdentity {
+            content: Some(Content::Valid { app, .. }),
+            ..
+        }) = &seen
+        else {
             return Ok(read(seen));
         };
-        let is_complete =
-            complete_for(bytes, &identity).is_some_and(|app| app == world.expose.spec.app.name);
-        let tried = tried(world);
+        let is_complete = app.as_ref() == Some(&world.expose.spec.app.name);
+        let identity = value(&found).and_then(Identity::parse).ok();
+        let tried = world.identity_try();
         let name = naming::secret_name(world.name());
         let target = self.secret(ctx, world, &name);
-        let identity = (!is_complete).then_some(identity);
-        let patch = difference(world, &found, identity);
+        let patch = difference(world, &found, identity.filter(|_| !is_complete));
         match target.patch::<Secret>(patch, UPDATE).await? {
             Patched::Object(updated) => Ok(self.written(world, &tried, &updated)),
             Patched::Gone => Ok(read(SeenIdentity::Absent)),
             Patched::Rejected(sentence) => {
                 let problem = format!("Secret {name} cannot be updated: {sentence}");
-                Ok(self.refused(ctx, world, &tried, Problem::Identity(problem)))
+                let problem = Blocker::of_children(reason::IDENTITY_REJECTED, problem);
+                Ok(self.refused(ctx, world, &tried, problem))
             }
         }
     }
@@ -231,12 +235,12 @@ impl ExposeKind {
     }
 
     fn secret<'a>(&'a self, ctx: &'a Context, world: &'a World, name: &'a str) -> Target<'a> {
+        let resource = &self.resources.secret;
+        let expose = self.expose(ctx, world);
         Target {
-            client: &ctx.client,
-            resource: &self.resources.secret,
-            namespace: world.expose.metadata.namespace.as_deref(),
+            resource,
             name,
-            field_manager: Self::TRAITS.field_manager,
+            ..expose
         }
     }
 }
@@ -246,11 +250,6 @@ fn read(identity: SeenIdentity) -> ActionOutcome {
         identity,
         is_written: false,
     }
-}
-
-fn tried(world: &World) -> Try {
-    let generation = world.expose.metadata.generation;
-    Try::Identity { generation }
 }
 
 fn value(secret: &Secret) -> Result<&[u8], IdentityProblem> {
@@ -345,8 +344,10 @@ impl ExposeKind {
             Patched::Gone => Ok(ActionOutcome::Deployment(None)),
             Patched::Rejected(sentence) => {
                 let problem = format!("Deployment {name} cannot be adopted: {sentence}");
-                let tried = self.tried(world);
-                Ok(self.refused(ctx, world, &tried, Problem::Deployment(problem)))
+                let problem = Blocker::of_children(reason::DEPLOYMENT_REJECTED, problem);
+                let tunnel = judge(world, &self.settings).tunnel;
+                let tried = world.tunnel_try(tunnel.as_ref().map_or("", |it| &it.input_hash));
+                Ok(self.refused(ctx, world, &tried, problem))
             }
         }
     }
@@ -359,20 +360,20 @@ impl ExposeKind {
         };
         let Some(tunnel) = judge(world, &self.settings).tunnel else {
             // The plan is made from the same world.
-            return refused(Problem::Failed("there is nothing to render".to_owned()));
+            let message = "there is nothing to render";
+            return refused(Blocker::of_mutators(reason::MUTATOR_FAILED, message));
         };
         let request = self.request(&tunnel);
         let mutated = match self.tunnels.mutator.mutate(tunnel.pod(), request).await {
             Ok(mutated) => mutated,
             Err(rejected) => return refused(problem(rejected.rejection)),
         };
-        match finish(&tunnel, &mutated) {
-            Ok(finished) => ActionOutcome::Rendered(Box::new(Rendered {
-                input: tunnel.input_hash,
-                finished,
-                notes: remarks(&mutated.runs),
-            })),
-            Err(problem) => refused(Problem::ResultInvalid(problem.to_string())),
+        match finish(&tunnel, mutated) {
+            Ok(rendered) => ActionOutcome::Rendered(Box::new(rendered)),
+            Err(problem) => refused(Blocker::of_mutators(
+                reason::MUTATOR_RESULT_INVALID,
+                problem.to_string(),
+            )),
         }
     }
 
@@ -393,7 +394,7 @@ impl ExposeKind {
         apply: &Apply,
     ) -> Result<ActionOutcome, Error> {
         let name = naming::deployment_name(world.name());
-        let mut object = apply.object.clone();
+        let mut object = apply.rendered.object.clone();
         if let Some(uid) = &apply.uid {
             object["metadata"]["uid"] = json!(uid);
         }
@@ -428,7 +429,8 @@ impl ExposeKind {
         };
         self.give_turn_back(world);
         let problem = format!("the API server rejected Deployment {name}: {sentence}");
-        Ok(self.refused(ctx, world, &apply.tried, Problem::Deployment(problem)))
+        let problem = Blocker::of_children(reason::DEPLOYMENT_REJECTED, problem);
+        Ok(self.refused(ctx, world, &apply.tried, problem))
     }
 
     fn applied(
@@ -465,7 +467,7 @@ impl ExposeKind {
         Ok(
             match target.delete(uid, Deletion::Graceful, DELETE).await? {
                 Deleted::Asked => ActionOutcome::DeploymentDeleted,
-                Deleted::Gone => ActionOutcome::DeploymentGone,
+                Deleted::Gone => ActionOutcome::Deployment(None),
             },
         )
     }
@@ -487,15 +489,6 @@ impl ExposeKind {
         }
     }
 
-    fn tried(&self, world: &World) -> Try {
-        let tunnel = judge(world, &self.settings).tunnel;
-        Try::Tunnel {
-            input: tunnel.map(|tunnel| tunnel.input_hash).unwrap_or_default(),
-            chain: world.chain.clone(),
-            namespace: world.namespace_version.clone(),
-        }
-    }
-
     /// What plugins may ask for.
     fn request(&self, tunnel: &Tunnel) -> PodRequest {
         let request = tunnel.request();
@@ -504,25 +497,25 @@ impl ExposeKind {
     }
 
     fn deployment<'a>(&'a self, ctx: &'a Context, world: &'a World, name: &'a str) -> Target<'a> {
+        let resource = &self.resources.deployment;
+        let expose = self.expose(ctx, world);
         Target {
-            client: &ctx.client,
-            resource: &self.resources.deployment,
-            namespace: world.expose.metadata.namespace.as_deref(),
+            resource,
             name,
-            field_manager: Self::TRAITS.field_manager,
+            ..expose
         }
     }
 }
 
 /// Why the chain rejected a template.
-fn problem(rejection: PodRejection) -> Problem {
+fn problem(rejection: PodRejection) -> Blocker {
     match rejection {
-        PodRejection::Denied(message) => Problem::Denied(message),
+        PodRejection::Denied(message) => Blocker::of_mutators(reason::MUTATOR_DENIED, message),
         PodRejection::Broken(message)
         | PodRejection::Overdue(message)
         | PodRejection::Unread(message)
         | PodRejection::Invalid(message)
-        | PodRejection::Forbidden(message) => Problem::Failed(message),
+        | PodRejection::Forbidden(message) => Blocker::of_mutators(reason::MUTATOR_FAILED, message),
     }
 }
 

@@ -1,12 +1,13 @@
-//! What is wrong with a PortalExpose by itself.
+//! What is wrong with a PortalExpose by itself, and how problems are written.
 //!
 //! The API server checks most of it when an object is written. An object that was stored under an older schema may still have it.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use podloom_api::names::portal::reason;
+use podloom_api::names::portal::{condition, reason};
 use podloom_api::{PortalApp, PortalExposeSpec, RelayTarget};
+use podloom_engine::conditions::{ConditionStatus, NewCondition};
 use podloom_engine::finding::FieldPath;
 use podloom_syntax::names;
 
@@ -16,98 +17,136 @@ const LABEL_MAX: usize = 63;
 /// How many relays a PortalExpose may have.
 pub(super) const TARGETS_MAX: usize = 16;
 
-/// A relay that a PortalExpose asks for.
+/// Something that forbids writes, or a write that failed: a condition that is False.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Target {
-    /// Its name. Only the status has it.
-    pub name: String,
-    /// The relay.
-    pub authority: Authority,
+pub(crate) struct Blocker {
+    /// The type of the condition.
+    pub(crate) condition: &'static str,
+    pub(crate) reason: &'static str,
+    /// What is wrong, and what to do.
+    pub(crate) message: String,
 }
 
-/// What is wrong with the spec of a PortalExpose, and where. The display is a sentence that names the field and what to write.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SpecProblem {
-    /// The field.
-    pub path: FieldPath,
-    /// What is wrong with it.
-    pub fault: Fault,
-}
-
-/// What is wrong with a field.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// It is no DNS label.
-    NotALabel,
-    /// It is no port.
-    NotAPort,
-    /// This many relays are none or too many.
-    Count(usize),
-    /// It is the same name as this other field.
-    DuplicateName(FieldPath),
-    /// It is not the URL of a relay.
-    InvalidUrl,
-    /// It leads to the same relay as this other field.
-    DuplicateRelay(Authority, FieldPath),
-    /// The public hostname has a label that is too long, of that many characters.
-    LabelTooLong(usize),
-    /// The public hostname is too long, with that many characters.
-    HostnameTooLong(usize),
-}
-
-impl SpecProblem {
-    /// Returns the reason of the condition SpecValid.
-    pub(crate) fn reason(&self) -> &'static str {
-        match self.fault {
-            Fault::NotALabel | Fault::NotAPort | Fault::Count(_) => reason::INVALID_SPEC,
-            Fault::InvalidUrl => reason::INVALID_RELAY_URL,
-            Fault::DuplicateName(_) | Fault::DuplicateRelay(..) => reason::DUPLICATE_RELAY,
-            Fault::LabelTooLong(_) | Fault::HostnameTooLong(_) => reason::HOSTNAME_TOO_LONG,
+impl Blocker {
+    pub(crate) fn new(
+        condition: &'static str,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            condition,
+            reason,
+            message: message.into(),
         }
+    }
+
+    /// What is wrong with the Deployment or the Secret.
+    pub(crate) fn of_children(reason: &'static str, message: impl Into<String>) -> Self {
+        Self::new(condition::TUNNEL_DEPLOYMENT_READY, reason, message)
+    }
+
+    /// What is wrong with the plugin chain, or what it made.
+    pub(crate) fn of_mutators(reason: &'static str, message: impl Into<String>) -> Self {
+        Self::new(condition::MUTATORS_APPLIED, reason, message)
+    }
+}
+
+/// Returns a condition that is True.
+pub(crate) fn yes(type_: &'static str, reason: &str, message: impl Into<String>) -> NewCondition {
+    NewCondition::new(type_, ConditionStatus::True, reason, message)
+}
+
+/// Returns a condition that is False.
+pub(crate) fn no(type_: &'static str, reason: &str, message: impl Into<String>) -> NewCondition {
+    NewCondition::new(type_, ConditionStatus::False, reason, message)
+}
+
+/// What is wrong with a field of a PortalExpose or a TunnelClass. The display is a sentence that names the field and what to write.
+///
+/// It never quotes a URL: an old one may have a password in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// The field; empty for the object itself.
+    pub(crate) path: FieldPath,
+    /// The reason of the condition that it makes False.
+    pub(crate) reason: &'static str,
+    /// The sentence without its subject.
+    pub(crate) predicate: String,
+}
+
+impl Fault {
+    pub(crate) fn new(path: FieldPath, reason: &'static str, predicate: impl Into<String>) -> Self {
+        Self {
+            path,
+            reason,
+            predicate: predicate.into(),
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.path.0.as_slice() {
+            [] => f.write_str("it")?,
+            _ => write!(f, "{}", self.path)?,
+        }
+        write!(f, " {}", self.predicate)
     }
 }
 
 /// Returns the relays of a PortalExpose in the order of its spec, or the first problem.
-pub(crate) fn check(spec: &PortalExposeSpec) -> Result<Vec<Target>, SpecProblem> {
-    let (targets, problems) = examine(spec);
-    problems.into_iter().next().map_or(Ok(targets), Err)
+pub(crate) fn check(spec: &PortalExposeSpec) -> Result<Vec<Authority>, Fault> {
+    let (targets, faults) = examine(spec);
+    faults.into_iter().next().map_or(Ok(targets), Err)
 }
 
 /// Returns the usable relays of a PortalExpose, and all problems.
-pub(super) fn examine(spec: &PortalExposeSpec) -> (Vec<Target>, Vec<SpecProblem>) {
-    let mut problems = of_app(&spec.app);
+pub(super) fn examine(spec: &PortalExposeSpec) -> (Vec<Authority>, Vec<Fault>) {
+    let list = FieldPath::dotted("spec.relay.targets");
+    let mut faults = of_app(&spec.app);
     let listed = &spec.relay.targets;
     if listed.is_empty() || listed.len() > TARGETS_MAX {
-        let fault = Fault::Count(listed.len());
-        problems.push(problem(list(), fault));
+        let count = listed.len();
+        let text = format!("has {count} relays; list 1 to {TARGETS_MAX}");
+        faults.push(Fault::new(list.clone(), reason::INVALID_SPEC, text));
     }
-    let mut named = BTreeMap::new();
-    let mut relays = BTreeMap::new();
+    let (mut named, mut relays) = (BTreeMap::new(), BTreeMap::new());
     let mut targets = Vec::new();
     for (index, target) in listed.iter().enumerate().take(TARGETS_MAX) {
         let RelayTarget { name, url } = target;
-        let field = |field: &str| list().index(index).key(field);
-        if let Some(first) = named.insert(name, field("name")) {
-            problems.push(problem(field("name"), Fault::DuplicateName(first)));
+        let [name_field, url_field] =
+            ["name", "url"].map(|field| list.clone().index(index).key(field));
+        if let Some(first) = named.insert(name, name_field.clone()) {
+            let text = format!("is the same as {first}; give each target a name of its own");
+            faults.push(Fault::new(name_field, reason::DUPLICATE_RELAY, text));
         }
         let Some(authority) = Authority::parse(url) else {
-            problems.push(problem(field("url"), Fault::InvalidUrl));
+            faults.push(Fault::new(url_field, reason::INVALID_RELAY_URL, NO_RELAY));
             continue;
         };
-        if let Some(fault) = too_long(&authority.hostname(&spec.app.name)) {
-            problems.push(problem(field("url"), fault));
+        if let Some(text) = too_long(&authority.hostname(&spec.app.name)) {
+            faults.push(Fault::new(
+                url_field.clone(),
+                reason::HOSTNAME_TOO_LONG,
+                text,
+            ));
         }
-        if let Some(first) = relays.insert(authority.clone(), field("url")) {
-            let fault = Fault::DuplicateRelay(authority.clone(), first);
-            problems.push(problem(field("url"), fault));
+        if let Some(first) = relays.insert(authority.clone(), url_field.clone()) {
+            let text = format!(
+                "is the relay {authority}, as {first} is; remove one of the two: scheme and path make no other relay"
+            );
+            faults.push(Fault::new(url_field, reason::DUPLICATE_RELAY, text));
         }
-        let name = name.clone();
-        targets.push(Target { name, authority });
+        targets.push(authority);
     }
-    (targets, problems)
+    (targets, faults)
 }
 
-fn of_app(app: &PortalApp) -> Vec<SpecProblem> {
+const NO_RELAY: &str = "is no relay URL; write wss:// or https://, a hostname that is no IP address, and if needed a port and a path of \
+                        letters, digits and the characters . _ ~ - /";
+
+fn of_app(app: &PortalApp) -> Vec<Fault> {
+    let fault = |field, text| Fault::new(FieldPath::dotted(field), reason::INVALID_SPEC, text);
     let labels = [
         ("spec.app.name", &app.name),
         ("spec.app.service.name", &app.service.name),
@@ -115,73 +154,27 @@ fn of_app(app: &PortalApp) -> Vec<SpecProblem> {
     let bad = labels
         .into_iter()
         .filter(|(_, name)| names::dns_label(name).is_err());
-    let bad = bad.map(|(field, _)| problem(FieldPath::dotted(field), Fault::NotALabel));
-    let mut problems: Vec<_> = bad.collect();
-    if !(1..=65_535).contains(&app.service.port) {
-        let path = FieldPath::dotted("spec.app.service.port");
-        problems.push(problem(path, Fault::NotAPort));
+    let text = "is no DNS label; write 1 to 63 lower-case letters, digits and dashes, with no dash at either end";
+    let bad = bad.map(|(field, _)| fault(field, text));
+    let port = (!(1..=65_535).contains(&app.service.port)).then(|| {
+        let text = "is no port; write a number from 1 to 65535";
+        fault("spec.app.service.port", text)
+    });
+    bad.chain(port).collect()
+}
+
+fn too_long(hostname: &str) -> Option<String> {
+    let (length, longest) = (hostname.len(), hostname.split('.').map(str::len).max()?);
+    if length > HOSTNAME_MAX {
+        return Some(format!(
+            "makes a hostname of {length} characters; DNS allows {HOSTNAME_MAX}, so use a shorter spec.app.name or relay"
+        ));
     }
-    problems
-}
-
-fn list() -> FieldPath {
-    FieldPath::dotted("spec.relay.targets")
-}
-
-fn problem(path: FieldPath, fault: Fault) -> SpecProblem {
-    SpecProblem { path, fault }
-}
-
-fn too_long(hostname: &str) -> Option<Fault> {
-    let longest = hostname.split('.').map(str::len).max().unwrap_or_default();
-    match hostname.len() {
-        length @ HOSTNAME_OVER.. => Some(Fault::HostnameTooLong(length)),
-        _ if longest > LABEL_MAX => Some(Fault::LabelTooLong(longest)),
-        _ => None,
-    }
-}
-
-const HOSTNAME_OVER: usize = HOSTNAME_MAX + 1;
-
-impl fmt::Display for SpecProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, fault } = self;
-        write!(f, "{path} {fault}")
-    }
-}
-
-impl fmt::Display for Fault {
-    /// Writes the sentence without its subject, the field.
-    ///
-    /// It never quotes a URL: an old one may have a password in it.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotALabel => f.write_str(
-                "is no DNS label; write 1 to 63 lower-case letters, digits and dashes, with no dash at either end",
-            ),
-            Self::NotAPort => f.write_str("is no port; write a number from 1 to 65535"),
-            Self::Count(count) => write!(f, "has {count} relays; list 1 to {TARGETS_MAX}"),
-            Self::DuplicateName(other) => {
-                write!(f, "is the same as {other}; give each target a name of its own")
-            }
-            Self::InvalidUrl => f.write_str(
-                "is no relay URL; write wss:// or https://, a hostname that is no IP address, and if needed a port and a path of \
-                 letters, digits and the characters . _ ~ - /",
-            ),
-            Self::DuplicateRelay(authority, other) => write!(
-                f,
-                "is the relay {authority}, as {other} is; remove one of the two: scheme and path make no other relay"
-            ),
-            Self::LabelTooLong(length) => write!(
-                f,
-                "makes a hostname with a part of {length} characters; DNS allows {LABEL_MAX} between two dots"
-            ),
-            Self::HostnameTooLong(length) => write!(
-                f,
-                "makes a hostname of {length} characters; DNS allows {HOSTNAME_MAX}, so use a shorter spec.app.name or relay"
-            ),
-        }
-    }
+    (longest > LABEL_MAX).then(|| {
+        format!(
+            "makes a hostname with a part of {longest} characters; DNS allows {LABEL_MAX} between two dots"
+        )
+    })
 }
 
 // The authority of a relay: what of its URL matters.

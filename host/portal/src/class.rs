@@ -1,6 +1,5 @@
 //! Which TunnelClass a PortalExpose uses, and what the status of a TunnelClass says.
 
-use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -9,16 +8,17 @@ use kube::runtime::reflector::Store;
 use podloom_api::names::portal;
 use podloom_api::names::portal::{annotation, condition, reason};
 use podloom_api::{TunnelClassObject, TunnelClassSpec, TunnelClassStatus, asks_to_be_default};
-use podloom_engine::conditions::{ConditionStatus, NewCondition, conditions};
+use podloom_engine::conditions::{NewCondition, conditions};
 use podloom_engine::error::Error;
 use podloom_engine::finding::FieldPath;
-use podloom_engine::kind::{Context, Kind, Remains, ResourceScope, Traits};
+use podloom_engine::kind::{Context, Kind, Remains, ResourceScope, Source, Traits};
 use podloom_engine::plan::{Plan, Then};
 use podloom_engine::readable::Readable;
 use podloom_engine::shown::shown;
 use podloom_engine::write::Target;
 use serde::Serialize;
 
+use super::check::{Blocker, Fault, no, yes};
 use super::metrics::CLASS_CONTROLLER;
 use super::settings::TunnelSettings;
 use super::settings::{ClientVersion, VersionError};
@@ -84,98 +84,6 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// Why a PortalExpose has no TunnelClass. The display is a sentence that says what to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ClassProblem {
-    /// There is no class of this name; none if there is no default.
-    NotFound(Option<String>),
-    /// No tunnel can be made from the class of this name.
-    Invalid(String, ClassFault),
-}
-
-impl ClassProblem {
-    /// Returns the reason of the condition TunnelClassExists.
-    pub(crate) fn reason(&self) -> &'static str {
-        match self {
-            Self::NotFound(_) => reason::TUNNEL_CLASS_NOT_FOUND,
-            Self::Invalid(..) => reason::TUNNEL_CLASS_INVALID,
-        }
-    }
-}
-
-/// Why no tunnel can be made from a class.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ClassFault {
-    /// Our types cannot hold it.
-    Unreadable,
-    /// It asks for this many pods.
-    Replicas(i32),
-    /// A list or map has too many entries, or a value is too long.
-    TooLarge(&'static str),
-    /// It names no image.
-    NoImage,
-    /// The version of its client is none.
-    Version,
-    /// Its client is too old.
-    TooOld(ClientVersion, Source),
-}
-
-/// Where the version of a client comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
-    /// The class names it.
-    Class,
-    /// The flag of the operator.
-    Flag,
-}
-
-impl ClassFault {
-    /// Returns the reason of the condition Valid of the class.
-    pub(crate) fn reason(&self) -> &'static str {
-        match self {
-            Self::TooOld(..) => reason::CLIENT_TOO_OLD,
-            _ => reason::TUNNEL_CLASS_INVALID,
-        }
-    }
-
-    /// Returns the field that has the fault.
-    pub(super) fn path(&self) -> FieldPath {
-        FieldPath::dotted(self.field())
-    }
-
-    /// Returns the sentence about that field without its subject.
-    pub(super) fn predicate(&self) -> String {
-        let oldest = ClientVersion::OLDEST;
-        match self {
-            Self::Unreadable => {
-                "does not fit the schema of TunnelClasses; compare it with `kubectl explain tunnelclass.spec`".to_owned()
-            }
-            Self::Replicas(replicas) => format!("is {replicas}; write 1 to {REPLICAS_MAX}"),
-            Self::TooLarge(_) => format!(
-                "is too large; it may have {ENTRIES_MAX} entries, with values of {VALUE_MAX} characters"
-            ),
-            Self::NoImage => "is empty; name the image of a tunnel client".to_owned(),
-            Self::Version => format!("is {VersionError}"),
-            Self::TooOld(version, Source::Class) => {
-                format!("is {version}; the oldest client that works is {oldest}")
-            }
-            Self::TooOld(version, Source::Flag) => format!(
-                "names no client, and the operator's --portal-tunnel-version is {version}; the oldest client that works is {oldest}"
-            ),
-        }
-    }
-
-    fn field(&self) -> &'static str {
-        match self {
-            Self::Unreadable | Self::TooOld(_, Source::Flag) => "spec",
-            Self::Replicas(_) => "spec.replicas",
-            Self::TooLarge(field) => field,
-            Self::NoImage => "spec.client.image",
-            Self::Version | Self::TooOld(_, Source::Class) => "spec.client.version",
-        }
-    }
-}
-
 /// Returns the class of that name, or the default if no name is wanted.
 ///
 /// Of several defaults the oldest is used, and of those the first by name.
@@ -183,7 +91,7 @@ pub(crate) fn choose<'a, C: Into<Candidate<'a>>>(
     wanted: Option<&str>,
     classes: impl IntoIterator<Item = C>,
     settings: &TunnelSettings,
-) -> Result<Class, ClassProblem> {
+) -> Result<Class, Blocker> {
     let mut classes = classes.into_iter().map(Into::into);
     let (found, rivals) = match wanted {
         Some(name) => (classes.find(|class| class.name() == name), Vec::new()),
@@ -195,17 +103,46 @@ pub(crate) fn choose<'a, C: Into<Candidate<'a>>>(
             (defaults.first().copied(), rivals)
         }
     };
-    let found = found.ok_or_else(|| ClassProblem::NotFound(wanted.map(str::to_owned)))?;
+    let problem = |reason, message| Blocker::new(condition::TUNNEL_CLASS_EXISTS, reason, message);
+    let found = found.ok_or_else(|| problem(reason::TUNNEL_CLASS_NOT_FOUND, not_found(wanted)))?;
     let name = found.name().to_owned();
-    match usable(found, settings) {
+    let used = found.spec.ok_or_else(unreadable);
+    let used = used.and_then(|spec| Ok((spec.clone(), of_spec(spec, settings)?)));
+    match used {
         Ok((spec, client)) => Ok(Class {
             name,
-            spec: spec.clone(),
+            spec,
             client,
             rivals,
         }),
-        Err(fault) => Err(ClassProblem::Invalid(name, fault)),
+        Err(fault) => {
+            let message = format!("TunnelClass {} is invalid: {fault}", shown(&name));
+            Err(problem(reason::TUNNEL_CLASS_INVALID, message))
+        }
     }
+}
+
+fn not_found(wanted: Option<&str>) -> String {
+    match wanted {
+        Some(name) => format!(
+            "TunnelClass {} does not exist; create it, or correct spec.tunnelClassName",
+            shown(name)
+        ),
+        None => format!(
+            "no TunnelClass has the annotation {}: \"true\"; add it to one, or set spec.tunnelClassName",
+            annotation::IS_DEFAULT_CLASS
+        ),
+    }
+}
+
+/// What is wrong with a class that our types cannot hold.
+fn unreadable() -> Fault {
+    let text = "does not fit the schema of TunnelClasses; compare it with `kubectl explain tunnelclass.spec`";
+    fault("spec", text)
+}
+
+fn fault(field: &str, text: impl Into<String>) -> Fault {
+    Fault::new(FieldPath::dotted(field), reason::TUNNEL_CLASS_INVALID, text)
 }
 
 /// Returns the names of all classes that ask to be the default, if this one does too; the first of them is.
@@ -241,81 +178,63 @@ fn defaults<'a>(classes: impl Iterator<Item = Candidate<'a>>) -> Vec<Candidate<'
     defaults
 }
 
-/// The spec and the client of a class, or why it cannot be used.
-fn usable<'a>(
-    class: Candidate<'a>,
-    settings: &TunnelSettings,
-) -> Result<(&'a TunnelClassSpec, Client), ClassFault> {
-    let spec = class.spec.ok_or(ClassFault::Unreadable)?;
-    let client = of_spec(spec, settings)?;
-    Ok((spec, client))
-}
-
 /// The client of a class with this spec, or why it cannot be used.
-pub(super) fn of_spec(
-    spec: &TunnelClassSpec,
-    settings: &TunnelSettings,
-) -> Result<Client, ClassFault> {
-    if !(1..=REPLICAS_MAX).contains(&spec.replicas) {
-        return Err(ClassFault::Replicas(spec.replicas));
+pub(super) fn of_spec(spec: &TunnelClassSpec, settings: &TunnelSettings) -> Result<Client, Fault> {
+    let replicas = spec.replicas;
+    if !(1..=REPLICAS_MAX).contains(&replicas) {
+        let text = format!("is {replicas}; write 1 to {REPLICAS_MAX}");
+        return Err(fault("spec.replicas", text));
     }
+    let too_large = |field| {
+        let text = format!(
+            "is too large; it may have {ENTRIES_MAX} entries, with values of {VALUE_MAX} characters"
+        );
+        Err(fault(field, text))
+    };
     let selector = spec.node_selector.iter().flatten();
     let is_too_long = |value: &String| value.chars().count() > VALUE_MAX;
     if selector.clone().count() > ENTRIES_MAX || selector.clone().any(|(_, it)| is_too_long(it)) {
-        return Err(ClassFault::TooLarge("spec.nodeSelector"));
+        return too_large("spec.nodeSelector");
     }
     if spec.tolerations.iter().flatten().count() > ENTRIES_MAX {
-        return Err(ClassFault::TooLarge("spec.tolerations"));
+        return too_large("spec.tolerations");
     }
-    let (client, source) = match &spec.client {
+    let (image, version) = match &spec.client {
         Some(client) => {
-            let version = client.version.parse();
-            let version = version.map_err(|VersionError| ClassFault::Version)?;
-            let image = client.image.clone();
-            (Client { image, version }, Source::Class)
+            let version = client.version.parse().map_err(|error: VersionError| {
+                fault("spec.client.version", format!("is {error}"))
+            })?;
+            (&client.image, version)
         }
-        None => {
-            let TunnelSettings { image, version, .. } = settings.clone();
-            (Client { image, version }, Source::Flag)
-        }
+        None => (&settings.image, settings.version),
     };
-    match client {
-        Client { image, .. } if image.is_empty() => Err(ClassFault::NoImage),
-        Client { version, .. } if version < ClientVersion::OLDEST => {
-            Err(ClassFault::TooOld(version, source))
-        }
-        usable => Ok(usable),
+    if image.is_empty() {
+        let text = "is empty; name the image of a tunnel client";
+        return Err(fault("spec.client.image", text));
     }
+    if version < ClientVersion::OLDEST {
+        return Err(too_old(version, spec.client.is_some()));
+    }
+    let image = image.clone();
+    Ok(Client { image, version })
 }
 
-impl fmt::Display for ClassProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotFound(Some(name)) => write!(
-                f,
-                "TunnelClass {} does not exist; create it, or correct spec.tunnelClassName",
-                shown(name)
+/// What is wrong with an old client: of the class, or of the operator's flags.
+fn too_old(version: ClientVersion, is_of_class: bool) -> Fault {
+    let oldest = ClientVersion::OLDEST;
+    let (path, text) = match is_of_class {
+        true => (
+            FieldPath::dotted("spec.client.version"),
+            format!("is {version}; the oldest client that works is {oldest}"),
+        ),
+        false => (
+            FieldPath::default(),
+            format!(
+                "names no client, and the operator's --portal-tunnel-version is {version}; the oldest client that works is {oldest}"
             ),
-            Self::NotFound(None) => write!(
-                f,
-                "no TunnelClass has the annotation {}: \"true\"; add it to one, or set spec.tunnelClassName",
-                annotation::IS_DEFAULT_CLASS
-            ),
-            Self::Invalid(name, fault) => {
-                write!(f, "TunnelClass {} is invalid: {fault}", shown(name))
-            }
-        }
-    }
-}
-
-impl fmt::Display for ClassFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let subject = match self {
-            Self::TooOld(_, Source::Flag) => "it",
-            _ => self.field(),
-        };
-        write!(f, "{subject} {}", self.predicate())
-    }
+        ),
+    };
+    Fault::new(path, reason::CLIENT_TOO_OLD, text)
 }
 
 // What the status of a TunnelClass says.
@@ -334,7 +253,6 @@ pub(crate) fn class_conditions<'a, C: Into<Candidate<'a>>>(
 }
 
 fn valid(class: &TunnelClassObject, settings: &TunnelSettings) -> NewCondition {
-    let type_ = condition::VALID;
     match of_spec(&class.spec, settings) {
         // The operator's flags are not in the message: two operators would overwrite each other's.
         Ok(Client { image, version }) => {
@@ -342,12 +260,9 @@ fn valid(class: &TunnelClassObject, settings: &TunnelSettings) -> NewCondition {
                 Some(_) => format!("tunnels use the client {version} in the image {image}"),
                 None => "tunnels use the operator's default client".to_owned(),
             };
-            NewCondition::new(type_, ConditionStatus::True, reason::VALID, message)
+            yes(condition::VALID, reason::VALID, message)
         }
-        Err(fault) => {
-            let message = fault.to_string();
-            NewCondition::new(type_, ConditionStatus::False, fault.reason(), message)
-        }
+        Err(fault) => no(condition::VALID, fault.reason, fault.to_string()),
     }
 }
 
@@ -355,39 +270,28 @@ fn default<'a>(
     class: &'a TunnelClassObject,
     all: impl Iterator<Item = Candidate<'a>>,
 ) -> NewCondition {
-    let type_ = condition::DEFAULT;
-    let key = annotation::IS_DEFAULT_CLASS;
+    let (type_, key) = (condition::DEFAULT, annotation::IS_DEFAULT_CLASS);
     if !asks_to_be_default(&class.metadata) {
         let mut annotations = class.metadata.annotations.iter().flatten();
         let message = match annotations.any(|(name, _)| name == key) {
             true => format!("the annotation {key} counts only with the exact value \"true\""),
             false => format!("the annotation {key}: \"true\" would make it the default"),
         };
-        return NewCondition::new(type_, ConditionStatus::False, reason::NOT_DEFAULT, message);
+        return no(type_, reason::NOT_DEFAULT, message);
     }
     let rivals = rivals(class, all);
     let first = rivals.first();
     match first.filter(|name| Some(*name) != class.metadata.name.as_ref()) {
         None => {
             let message = "PortalExposes without spec.tunnelClassName use this class";
-            NewCondition::new(
-                type_,
-                ConditionStatus::True,
-                reason::EFFECTIVE_DEFAULT,
-                message,
-            )
+            yes(type_, reason::EFFECTIVE_DEFAULT, message)
         }
         Some(older) => {
             let message = format!(
                 "TunnelClass {older} is the default: it is older, or of the same age and first by name; remove the annotation {key} from \
                  one of them"
             );
-            NewCondition::new(
-                type_,
-                ConditionStatus::False,
-                reason::SHADOWED_DEFAULT,
-                message,
-            )
+            no(type_, reason::SHADOWED_DEFAULT, message)
         }
     }
 }
@@ -395,21 +299,8 @@ fn default<'a>(
 fn replicas_share_hostname(class: &TunnelClassObject) -> NewCondition {
     let type_ = condition::REPLICAS_SHARE_HOSTNAME;
     match class.spec.replicas {
-        replicas @ 2.. => {
-            let message = several_replicas(replicas);
-            NewCondition::new(
-                type_,
-                ConditionStatus::True,
-                reason::SEVERAL_REPLICAS,
-                message,
-            )
-        }
-        _ => NewCondition::new(
-            type_,
-            ConditionStatus::False,
-            reason::ONE_REPLICA,
-            "each tunnel has one pod",
-        ),
+        replicas @ 2.. => yes(type_, reason::SEVERAL_REPLICAS, several_replicas(replicas)),
+        _ => no(type_, reason::ONE_REPLICA, "each tunnel has one pod"),
     }
 }
 
@@ -459,7 +350,7 @@ impl Kind for ClassKind {
         &self,
         _: &Context,
         class: &TunnelClassObject,
-        _: podloom_engine::kind::Source,
+        _: Source,
     ) -> Result<ClassWorld, Error> {
         Ok(ClassWorld {
             class: class.clone(),

@@ -7,30 +7,26 @@ use podloom_engine::conditions::{ConditionStatus, NewCondition, conditions as me
 use podloom_engine::events::Notice;
 use podloom_engine::shown::shown;
 
+use super::check::{Blocker, no, yes};
 use super::deployment::{failure, is_rolling, lags};
+use super::naming;
 use super::relays::Observation;
 use super::step::Step;
-use super::verdict::Blocker;
-use super::view::{Blocked, Facts, Window};
-use super::view::{View, seen};
-use super::{conditions, naming};
+use super::view::{Blocked, Facts, View, seen};
 
 /// Returns all conditions of a tunnel.
-pub(crate) fn of(view: &View<'_>, observation: Observation) -> Vec<NewCondition> {
+fn of(view: &View<'_>, observation: Observation) -> Vec<NewCondition> {
+    let valid = (reason::VALID, "the spec is valid".to_owned());
+    let unique = "no older PortalExpose has the same hostname".to_owned();
     vec![
         available(view),
         progressing(view),
         tunnel_deployment_ready(view),
         relay_connected(view, observation),
-        checked(view, condition::SERVICE_EXISTS, || service_found(view)),
-        checked(view, condition::TUNNEL_CLASS_EXISTS, || class_found(view)),
-        checked(view, condition::SPEC_VALID, || {
-            (reason::VALID, "the spec is valid".to_owned())
-        }),
-        checked(view, condition::HOSTNAME_UNIQUE, || {
-            let message = "no older PortalExpose has the same hostname".to_owned();
-            (reason::UNIQUE, message)
-        }),
+        checked(view, condition::SERVICE_EXISTS, service_found(view)),
+        checked(view, condition::TUNNEL_CLASS_EXISTS, class_found(view)),
+        checked(view, condition::SPEC_VALID, valid),
+        checked(view, condition::HOSTNAME_UNIQUE, (reason::UNIQUE, unique)),
         mutators_applied(view),
     ]
 }
@@ -39,14 +35,11 @@ pub(crate) fn of(view: &View<'_>, observation: Observation) -> Vec<NewCondition>
 fn checked(
     view: &View<'_>,
     type_: &'static str,
-    found: impl FnOnce() -> (&'static str, String),
+    (reason, message): (&'static str, String),
 ) -> NewCondition {
     match view.blocker_of(type_) {
         Some(blocker) => blocked_by(blocker),
-        None => {
-            let (reason, message) = found();
-            NewCondition::new(type_, ConditionStatus::True, reason, message)
-        }
+        None => yes(type_, reason, message),
     }
 }
 
@@ -77,7 +70,6 @@ fn class_found(view: &View<'_>) -> (&'static str, String) {
 fn available(view: &View<'_>) -> NewCondition {
     let type_ = condition::AVAILABLE;
     let facts = &view.facts;
-    let url = view.public_url().unwrap_or_default();
     let counts = view.relay_counts();
     let serves = match view.phase {
         PortalPhase::Ready => true,
@@ -85,30 +77,27 @@ fn available(view: &View<'_>) -> NewCondition {
         PortalPhase::Pending | PortalPhase::Failed => false,
     };
     if serves {
+        let url = view.public_url().unwrap_or_default();
         let message = format!("{counts}; the URL at the first one is {url}");
-        let reason = reason::PORTAL_EXPOSE_AVAILABLE;
-        return NewCondition::new(type_, ConditionStatus::True, reason, message);
+        return yes(type_, reason::PORTAL_EXPOSE_AVAILABLE, message);
     }
-    let unavailable =
-        |reason, message| NewCondition::new(type_, ConditionStatus::False, reason, message);
     let of_service = view.blocker_of(condition::SERVICE_EXISTS);
-    if let Some(blocker) = of_service.or(view.blockers.first()) {
+    let (reason, message) = if let Some(blocker) = of_service.or(view.blockers.first()) {
         let reason = match blocker.reason {
             reason::SERVICE_NOT_FOUND => reason::SERVICE_NOT_FOUND,
             _ => reason::PORTAL_EXPOSE_NOT_AVAILABLE,
         };
-        return unavailable(reason, blocker.message.clone());
-    }
-    if facts.ready == 0 {
-        let message = pods(view);
-        return unavailable(reason::PORTAL_EXPOSE_NOT_AVAILABLE, message);
-    }
-    if facts.connected == 0 {
+        (reason, blocker.message.clone())
+    } else if facts.ready == 0 {
+        (reason::PORTAL_EXPOSE_NOT_AVAILABLE, pods(view))
+    } else if facts.connected == 0 {
         let message = format!("{counts}; {LOOK_AT_RELAYS}");
-        return unavailable(reason::NO_RELAY_CONNECTED, message);
-    }
-    // Only for a moment, between Failed and what comes next.
-    unavailable(reason::PORTAL_EXPOSE_NOT_AVAILABLE, counts)
+        (reason::NO_RELAY_CONNECTED, message)
+    } else {
+        // Only for a moment, between Failed and what comes next.
+        (reason::PORTAL_EXPOSE_NOT_AVAILABLE, counts)
+    };
+    no(type_, reason, message)
 }
 
 const LOOK_AT_RELAYS: &str = "status.relay.connected says what each relay lacks";
@@ -116,89 +105,63 @@ const LOOK_AT_RELAYS: &str = "status.relay.connected says what each relay lacks"
 /// True as long as the tunnel has time to start: the rollout, and then that of the relays.
 fn progressing(view: &View<'_>) -> NewCondition {
     let type_ = condition::PROGRESSING;
-    let yes = |reason, message| NewCondition::new(type_, ConditionStatus::True, reason, message);
-    let no = |reason, message| NewCondition::new(type_, ConditionStatus::False, reason, message);
     let name = naming::deployment_name(view.world.name());
     if *view.step == Step::Queued {
         let message = format!("Deployment {name} waits until fewer others replace their pods");
-        return yes(reason::ROLLOUT_QUEUED, message);
+        return yes(type_, reason::ROLLOUT_QUEUED, message);
     }
     if let Some(blocker) = view.blockers.first() {
         let message = format!("no change is made while {} is False", blocker.condition);
-        return no(reason::BLOCKED, message);
+        return no(type_, reason::BLOCKED, message);
     }
     if view.facts.is_overdue {
         let message = format!(
             "Deployment {name} made no progress in time; look at its pods with kubectl describe"
         );
-        return no(reason::PROGRESS_DEADLINE_EXCEEDED, message);
+        return no(type_, reason::PROGRESS_DEADLINE_EXCEEDED, message);
     }
-    let Some(deployment) = view.deployment() else {
-        return no(reason::BLOCKED, format!("there is no Deployment {name}"));
+    let Some(deployment) = view.world.own_deployment() else {
+        let message = format!("there is no Deployment {name}");
+        return no(type_, reason::BLOCKED, message);
     };
     let is_first = deployment.metadata.generation.is_none_or(|it| it <= 1);
-    if is_first && is_rolling(deployment) {
-        yes(
-            reason::DEPLOYMENT_CREATED,
-            format!("Deployment {name} creates its pods"),
-        )
+    let (reason, message) = if is_first && is_rolling(deployment) {
+        let message = format!("Deployment {name} creates its pods");
+        (reason::DEPLOYMENT_CREATED, message)
     } else if lags(deployment) {
-        yes(
-            reason::DEPLOYMENT_UPDATING,
-            format!("Deployment {name} was changed"),
-        )
+        let message = format!("Deployment {name} was changed");
+        (reason::DEPLOYMENT_UPDATING, message)
     } else if is_rolling(deployment) {
-        yes(
-            reason::ROLLING_UPDATE,
-            format!("Deployment {name} replaces its pods"),
-        )
-    } else if waits_for_relays(view) {
+        let message = format!("Deployment {name} replaces its pods");
+        (reason::ROLLING_UPDATE, message)
+    } else if view.facts.is_open && view.facts.connected < view.facts.targets {
         let message = format!("the pods of Deployment {name} are ready, and connect to the relays");
-        yes(reason::ROLLING_UPDATE, message)
+        (reason::ROLLING_UPDATE, message)
     } else {
-        no(
-            reason::DEPLOYMENT_STABLE,
-            format!("Deployment {name} does not change"),
-        )
-    }
-}
-
-/// Whether the window is open for the relays alone, and they need it.
-fn waits_for_relays(view: &View<'_>) -> bool {
-    view.facts.window == Window::Open && view.facts.connected < view.facts.targets
+        let message = format!("Deployment {name} does not change");
+        return no(type_, reason::DEPLOYMENT_STABLE, message);
+    };
+    yes(type_, reason, message)
 }
 
 fn tunnel_deployment_ready(view: &View<'_>) -> NewCondition {
     let type_ = condition::TUNNEL_DEPLOYMENT_READY;
-    if let Some(blocker) = view.blocker_of(type_) {
-        return blocked_by(blocker);
-    }
-    match view.are_pods_ready() {
-        true => NewCondition::new(
-            type_,
-            ConditionStatus::True,
-            reason::ALL_PODS_READY,
-            pods(view),
-        ),
-        false => NewCondition::new(
-            type_,
-            ConditionStatus::False,
-            reason::PODS_NOT_READY,
-            pods(view),
-        ),
+    match view.blocker_of(type_) {
+        Some(blocker) => blocked_by(blocker),
+        None if view.are_pods_ready => yes(type_, reason::ALL_PODS_READY, pods(view)),
+        None => no(type_, reason::PODS_NOT_READY, pods(view)),
     }
 }
 
 /// How many pods are ready, and where to look if some are not.
 fn pods(view: &View<'_>) -> String {
-    let facts = &view.facts;
     let name = naming::deployment_name(view.world.name());
-    let Some(deployment) = view.deployment() else {
+    let Some(deployment) = view.world.own_deployment() else {
         return format!("there is no Deployment {name}");
     };
-    let Facts { ready, desired, .. } = *facts;
+    let Facts { ready, desired, .. } = view.facts;
     let counts = format!("Deployment {name}: {ready} of {desired} pods ready");
-    if view.are_pods_ready() {
+    if view.are_pods_ready {
         return counts;
     }
     match failure(deployment) {
@@ -210,45 +173,33 @@ fn pods(view: &View<'_>) -> String {
 
 fn relay_connected(view: &View<'_>, observation: Observation) -> NewCondition {
     let type_ = condition::RELAY_CONNECTED;
-    let facts = &view.facts;
     let counts = view.relay_counts();
-    let unknown = facts
-        .targets
-        .saturating_sub(facts.connected + facts.disconnected);
-    if facts.connected == facts.targets && facts.targets > 0 {
+    let Facts {
+        targets,
+        connected,
+        disconnected,
+        ..
+    } = view.facts;
+    if connected == targets && targets > 0 {
         return match observation {
-            Observation::Poll => NewCondition::new(
-                type_,
-                ConditionStatus::True,
-                reason::ALL_RELAYS_CONNECTED,
-                counts,
-            ),
+            Observation::Poll => yes(type_, reason::ALL_RELAYS_CONNECTED, counts),
             Observation::Assume => {
                 let message = format!("{counts}, as is assumed of every tunnel with a ready pod");
-                NewCondition::new(
-                    type_,
-                    ConditionStatus::True,
-                    reason::RELAYS_ASSUMED,
-                    message,
-                )
+                yes(type_, reason::RELAYS_ASSUMED, message)
             }
         };
     }
-    if unknown > 0 && facts.disconnected == 0 {
+    let unknown = targets.saturating_sub(connected + disconnected);
+    if unknown > 0 && disconnected == 0 {
         let message = format!("{counts}; of {unknown} nothing is known yet");
-        return NewCondition::new(
-            type_,
-            ConditionStatus::Unknown,
-            reason::NOT_OBSERVED,
-            message,
-        );
+        let status = ConditionStatus::Unknown;
+        return NewCondition::new(type_, status, reason::NOT_OBSERVED, message);
     }
-    let reason = match facts.connected {
+    let reason = match connected {
         0 => reason::NO_RELAY_CONNECTED,
         _ => reason::PARTIAL_RELAY_CONNECTION,
     };
-    let message = format!("{counts}; {LOOK_AT_RELAYS}");
-    NewCondition::new(type_, ConditionStatus::False, reason, message)
+    no(type_, reason, format!("{counts}; {LOOK_AT_RELAYS}"))
 }
 
 fn mutators_applied(view: &View<'_>) -> NewCondition {
@@ -256,18 +207,16 @@ fn mutators_applied(view: &View<'_>) -> NewCondition {
     if let Some(blocker) = view.blocker_of(type_) {
         return blocked_by(blocker);
     }
-    let yes =
-        |reason, message: &str| NewCondition::new(type_, ConditionStatus::True, reason, message);
-    match view.step {
-        Step::Deferred => yes(
+    let (reason, message) = match view.step {
+        Step::Deferred => (
             reason::CHAIN_OUTDATED,
             "the plugin chain changed; the next other change of the tunnel goes through the new one",
         ),
-        Step::Queued => yes(
+        Step::Queued => (
             reason::CHAIN_OUTDATED,
             "the plugin chain changed; the tunnel gets the new one when fewer others replace their pods",
         ),
-        _ if view.deployment().is_some() && view.world.applied().is_some() => yes(
+        _ if view.world.own_deployment().is_some() && view.world.applied().is_some() => (
             reason::CHAIN_APPLIED,
             "the pod template went through the plugin chain",
         ),
@@ -276,18 +225,15 @@ fn mutators_applied(view: &View<'_>) -> NewCondition {
                 Blocked::No => "the pod template did not go through the plugin chain yet",
                 _ => "nothing is rendered while another condition forbids it",
             };
-            NewCondition::new(type_, ConditionStatus::Unknown, reason::BLOCKED, message)
+            let status = ConditionStatus::Unknown;
+            return NewCondition::new(type_, status, reason::BLOCKED, message);
         }
-    }
+    };
+    yes(type_, reason, message)
 }
 
 fn blocked_by(blocker: &Blocker) -> NewCondition {
-    let Blocker {
-        condition,
-        reason,
-        message,
-    } = blocker;
-    NewCondition::new(condition, ConditionStatus::False, reason, message.clone())
+    no(blocker.condition, blocker.reason, blocker.message.clone())
 }
 
 // The status of a PortalExpose, computed from the world.
@@ -318,7 +264,7 @@ pub(crate) fn status(
         applied: world.applied().cloned(),
         conditions: Some(merged(
             seen.and_then(|status| status.conditions.as_ref()),
-            conditions::of(view, observation),
+            of(view, observation),
             generation,
             now,
         )),
@@ -352,9 +298,7 @@ fn of_phase(before: Option<&PortalExposeStatus>, view: &View<'_>) -> Option<Noti
         PortalPhase::Ready if changes => Some(ready(view)),
         PortalPhase::Failed if changes => Some(Notice::warning(event::FAILED, trouble(view))),
         // A rollout degrades every tunnel for a moment. If it stays degraded, this is said at the end of that time.
-        PortalPhase::Degraded
-            if view.facts.window == Window::Closed && (changes || was_excused(before)) =>
-        {
+        PortalPhase::Degraded if !view.facts.is_open && (changes || was_excused(before)) => {
             Some(Notice::warning(event::DEGRADED, trouble(view)))
         }
         _ => None,

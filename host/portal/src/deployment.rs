@@ -1,6 +1,8 @@
 //! What the Deployment of a tunnel says about itself.
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition, DeploymentStatus};
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
 use kube::core::ObjectMeta;
 use podloom_api::PortalExpose;
 use podloom_api::names::portal::annotation;
@@ -14,47 +16,36 @@ const COMPLETE: &str = "NewReplicaSetAvailable";
 /// The reason of that condition if a rollout made no progress for too long.
 const OVERDUE: &str = "ProgressDeadlineExceeded";
 
-/// Whose a Deployment of a tunnel's name is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Owner {
-    /// That of the PortalExpose.
-    Ours,
-    /// Somebody else's: it is never written or deleted.
-    Another,
-}
-
-/// Returns whose a Deployment is: that of the PortalExpose which is its controller.
+/// Returns whether a Deployment of the tunnel's name is the PortalExpose's: of that which is its controller. Somebody else's is never
+/// written or deleted.
 ///
 /// If somebody removed the controller, it is ours by our labels and our hash.
-pub(crate) fn owner(deployment: &ObjectMeta, expose: &ObjectMeta) -> Owner {
-    let owners = deployment.owner_references.iter().flatten();
-    let mut controllers = owners.filter(|owner| owner.controller == Some(true));
-    let is_ours = match controllers.next() {
+pub(crate) fn is_owned(deployment: &ObjectMeta, expose: &ObjectMeta) -> bool {
+    match controller(deployment) {
         Some(controller) => expose.uid.as_ref() == Some(&controller.uid),
         None => {
             let name = expose.name.as_deref().unwrap_or_default();
             has_labels(deployment, name)
                 && annotation_of(deployment, annotation::INPUT_HASH).is_some()
         }
-    };
-    match is_ours {
-        true => Owner::Ours,
-        false => Owner::Another,
     }
 }
 
 /// Returns whether a Deployment has this PortalExpose as its controller.
 pub(crate) fn has_controller(deployment: &ObjectMeta, uid: Option<&str>) -> bool {
-    let mut owners = deployment.owner_references.iter().flatten();
-    owners.any(|owner| owner.controller == Some(true) && Some(owner.uid.as_str()) == uid)
+    controller(deployment).is_some_and(|owner| Some(owner.uid.as_str()) == uid)
+}
+
+/// The API server allows one.
+fn controller(metadata: &ObjectMeta) -> Option<&OwnerReference> {
+    let mut owners = metadata.owner_references.iter().flatten();
+    owners.find(|owner| owner.controller == Some(true))
 }
 
 /// Returns whether a Deployment is the tunnel of a PortalExpose: of the one that is its controller, and of that one's name.
 pub(crate) fn is_tunnel(deployment: &ObjectMeta) -> bool {
     let expose = PortalExpose::resource();
-    let owners = deployment.owner_references.iter().flatten();
-    let mut controllers = owners.filter(|owner| owner.controller == Some(true));
-    controllers.next().is_some_and(|owner| {
+    controller(deployment).is_some_and(|owner| {
         let group = owner.api_version.split_once('/').map(|(group, _)| group);
         group == Some(&*expose.group)
             && owner.kind == expose.kind
@@ -138,8 +129,8 @@ pub(crate) fn failure(deployment: &Deployment) -> Option<&str> {
 pub(crate) fn prune(deployment: &mut Deployment) {
     naming::prune(&mut deployment.metadata);
     if let Some(spec) = &mut deployment.spec {
-        spec.template = k8s_openapi::api::core::v1::PodTemplateSpec::default();
-        spec.selector = k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector::default();
+        spec.template = PodTemplateSpec::default();
+        spec.selector = LabelSelector::default();
     }
 }
 

@@ -13,10 +13,11 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;
 use podloom_api::names::portal::{IDENTITY_KEY, annotation};
-use podloom_api::{IdentityPolicy, PortalExpose, PortalExposeObject};
+use podloom_api::{IdentityPolicy, PortalExposeObject};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
+use super::deployment::{annotation_of, has_labels};
 use super::naming;
 
 /// A secp256k1 key is greater than zero and less than this, the order of the curve.
@@ -52,7 +53,7 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// Why a Secret has no usable identity. The display is a sentence about the Secret's entry, without its content.
+/// Why a Secret has no usable identity, or gets none. The display is a sentence about the Secret's entry, without its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum IdentityProblem {
     /// The Secret has no such entry.
@@ -67,24 +68,26 @@ pub(crate) enum IdentityProblem {
     /// The key is no key.
     #[error("{PRIVATE_KEY} in {IDENTITY_KEY} is no secp256k1 key, which has 64 hex digits")]
     NoKey,
+    /// No key can be made.
+    #[error("the operating system gives no random numbers")]
+    NoRandomness,
 }
-
-/// The operating system gave no random numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the operating system gives no random numbers")]
-pub(crate) struct NoRandomness;
 
 impl Identity {
     /// Makes a new identity. The key comes from the operating system's random numbers.
-    pub(crate) fn generate(name: &str) -> Result<Self, NoRandomness> {
+    pub(crate) fn generate(name: &str) -> Result<Self, IdentityProblem> {
         let random = rustls::crypto::ring::default_provider().secure_random;
-        Self::from_random(name, |bytes| random.fill(bytes).map_err(|_| NoRandomness))
+        Self::from_random(name, |bytes| {
+            random
+                .fill(bytes)
+                .map_err(|_| IdentityProblem::NoRandomness)
+        })
     }
 
     fn from_random(
         name: &str,
-        mut fill: impl FnMut(&mut [u8]) -> Result<(), NoRandomness>,
-    ) -> Result<Self, NoRandomness> {
+        mut fill: impl FnMut(&mut [u8]) -> Result<(), IdentityProblem>,
+    ) -> Result<Self, IdentityProblem> {
         let mut private_key = [0; 32];
         // One number in 2^128 is no key.
         while !is_key(&private_key) {
@@ -182,27 +185,16 @@ pub(crate) fn secret(expose: &PortalExposeObject, identity: &Identity) -> Secret
 
 /// Returns the owner that the Secret should have; none if it stays when the PortalExpose is deleted.
 pub(crate) fn owner(expose: &PortalExposeObject) -> Option<OwnerReference> {
-    if expose.spec.identity_policy == IdentityPolicy::Retain {
-        return None;
+    match expose.spec.identity_policy {
+        IdentityPolicy::Retain => None,
+        IdentityPolicy::Delete => naming::owner(&expose.metadata),
     }
-    let metadata = &expose.metadata;
-    let resource = PortalExpose::resource();
-    Some(OwnerReference {
-        api_version: resource.api_version,
-        kind: resource.kind,
-        name: metadata.name.clone()?,
-        uid: metadata.uid.clone()?,
-        ..OwnerReference::default()
-    })
 }
 
 /// Returns whether a Secret has the identity of the PortalExpose of this name: by its labels, and by its annotation if it has one.
 pub(crate) fn is_ours(secret: &ObjectMeta, expose_name: &str) -> bool {
-    let labels = secret.labels.as_ref();
-    let has = |(key, value): (&String, &String)| labels.and_then(|it| it.get(key)) == Some(value);
-    let annotations = secret.annotations.as_ref();
-    let meant = annotations.and_then(|it| it.get(annotation::IDENTITY_FOR));
-    naming::labels(expose_name).iter().all(has) && meant.is_none_or(|name| name == expose_name)
+    let meant = annotation_of(secret, annotation::IDENTITY_FOR);
+    has_labels(secret, expose_name) && meant.is_none_or(|name| name == expose_name)
 }
 
 /// A key in hex, with or without the prefix that the tunnel client allows.

@@ -118,19 +118,19 @@ impl Kind for ExposeKind {
     fn report(&self, done: &Done<'_, Self>, notices: Vec<Notice>) -> Vec<Notice> {
         log(done);
         match (done.action, done.outcome) {
+            (Action::Apply(apply), ActionOutcome::Applied(answered))
+                if changes(apply, done.world, answered) =>
+            {
+                notices
+            }
             // Nothing was written.
-            (
+            (Action::Apply(_), _)
+            | (
                 _,
                 ActionOutcome::Gone
                 | ActionOutcome::Refused(_)
                 | ActionOutcome::MetadataRejected(_),
             ) => Vec::new(),
-            (Action::Apply(apply), ActionOutcome::Applied(answered))
-                if !changes(apply, done.world, answered) =>
-            {
-                Vec::new()
-            }
-            (Action::Apply(_), ActionOutcome::Deployment(_)) => Vec::new(),
             _ => notices,
         }
     }
@@ -149,7 +149,7 @@ impl Kind for ExposeKind {
 impl ExposeKind {
     fn learn_outcome(&self, world: &mut World, outcome: ActionOutcome) -> Remains {
         match outcome {
-            ActionOutcome::Marked(expose) | ActionOutcome::StatusWritten(expose) => {
+            ActionOutcome::Written(expose) => {
                 let remains = Remains::of(&expose.metadata);
                 world.expose = Arc::from(expose);
                 if world.is_deleted() && !world.has_finalizer() {
@@ -178,19 +178,19 @@ impl ExposeKind {
             ActionOutcome::Adopted => world.learned.is_adopted = true,
             ActionOutcome::Rendered(rendered) => {
                 // It went through the newest chain, which may have come since the pass began.
-                if rendered.finished.chain.is_some() {
-                    world.chain.clone_from(&rendered.finished.chain);
+                if rendered.chain.is_some() {
+                    world.chain.clone_from(&rendered.chain);
                 }
-                world.learned.finished = Some(*rendered);
+                world.learned.rendered = Some(*rendered);
                 self.give_needless_turn_back(world);
             }
             ActionOutcome::Turn(turn) => world.learned.turn = Some(turn),
             ActionOutcome::Applied(deployment) => {
-                let finished = world.learned.finished.as_ref().map(|it| &it.finished);
-                world.learned.applied = finished.map(|finished| AppliedTunnel {
+                let rendered = world.learned.rendered.as_ref();
+                world.learned.applied = rendered.map(|rendered| AppliedTunnel {
                     generation: deployment.metadata.generation,
-                    template_hash: Some(finished.template_hash.clone()),
-                    chain_digest: finished.chain.clone(),
+                    template_hash: Some(rendered.template_hash.clone()),
+                    chain_digest: rendered.chain.clone(),
                 });
                 if let (Some(uid), Some(applied)) = (world.uid(), &world.learned.applied) {
                     self.tunnels.memory.has_applied(uid, applied.clone());
@@ -204,7 +204,6 @@ impl ExposeKind {
                 // Perhaps it is gone already.
                 world.deployment = SeenDeployment::Unseen;
             }
-            ActionOutcome::DeploymentGone => world.deployment = SeenDeployment::Absent,
         }
         Remains::Object
     }
@@ -228,15 +227,10 @@ fn log(done: &Done<'_, ExposeKind>) {
         {
             tracing::info!(namespace, name, why = ?apply.why, "tunnel applied");
         }
-        (
-            Action::CreateIdentity,
-            ActionOutcome::Identity {
-                is_written: true, ..
-            },
-        ) => {
+        (Action::CreateIdentity, ActionOutcome::Identity { is_written, .. }) if *is_written => {
             tracing::info!(namespace, name, "identity created");
         }
-        (Action::WriteStatus(wanted), ActionOutcome::StatusWritten(_)) => {
+        (Action::WriteStatus(wanted), ActionOutcome::Written(_)) => {
             let phase = |phase: Option<podloom_api::PortalPhase>| phase.map(|it| it.as_str());
             let before = phase(done.world.status().and_then(|status| status.phase));
             let now = phase(wanted.phase);
@@ -244,7 +238,7 @@ fn log(done: &Done<'_, ExposeKind>) {
                 tracing::info!(namespace, name, phase = now, "tunnel changes its phase");
             }
         }
-        (Action::SetMetadata(_), ActionOutcome::Marked(_)) if done.world.is_deleted() => {
+        (Action::SetMetadata(_), ActionOutcome::Written(_)) if done.world.is_deleted() => {
             tracing::info!(namespace, name, "tunnel deleted");
         }
         _ => {}
@@ -283,36 +277,35 @@ impl ExposeKind {
         if let SeenDeployment::Found(found) = &world.deployment {
             world.rolls_since = memory.rolls_since(uid, found);
         }
-        match world.is_deleted() {
-            true => self.tunnels.relays.forget(&user(expose)),
-            false => self.look_at_relays(&mut world),
-        }
+        self.look_at_relays(&mut world);
         world
     }
 
-    /// Says which relays matter, and reads what is known of them.
+    /// Says which relays matter, and reads what is known of them. To what is being deleted, none do.
     pub(super) fn look_at_relays(&self, world: &mut World) {
         let expose = Arc::clone(&world.expose);
         let app = &expose.spec.app.name;
         let user = user(&expose);
-        let targets = check(&expose.spec).unwrap_or_default();
         let relays = &self.tunnels.relays;
+        if world.is_deleted() {
+            return relays.forget(&user);
+        }
+        let targets = check(&expose.spec).unwrap_or_default();
         // As long as nobody knows whether there are pods, nothing is different. If there never was a Deployment, there are none.
         if world.deployment != SeenDeployment::Unseen || world.applied().is_none() {
             let has_ready_pod = world.own_deployment().is_some_and(|found| ready(found) > 0);
-            let leases = targets.iter().map(|target| Lease {
-                authority: target.authority.clone(),
-                hostname: target.authority.hostname(app),
+            let leases = targets.iter().map(|authority| Lease {
+                authority: authority.clone(),
+                hostname: authority.hostname(app),
                 has_ready_pod,
-                last_known: last_known(&expose, &target.authority),
+                last_known: last_known(&expose, authority),
             });
             relays.set(&user, leases.collect());
             self.forget_if_gone(&expose);
         }
-        let links = targets.iter().map(|target| {
-            let hostname = target.authority.hostname(app);
-            relays.link(&user, &target.authority, &hostname)
-        });
+        let links = targets
+            .iter()
+            .map(|authority| relays.link(&user, authority, &authority.hostname(app)));
         world.links = links.collect();
     }
 

@@ -9,12 +9,14 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::core::ObjectMeta;
 use podloom_api::AppliedTunnel;
+use podloom_api::names::portal::reason;
 use podloom_engine::backoff::jittered;
 use podloom_engine::plan::later;
 use podloom_turns::lock;
 
+use super::check::Blocker;
 use super::deployment::is_complete;
-use super::world::{OurIdentity, Problem, Refusal, Try};
+use super::world::{OurIdentity, Refusal, Try};
 
 /// How long to wait after a first failure.
 const FIRST: Duration = Duration::from_millis(5);
@@ -34,7 +36,8 @@ struct Known {
     deployment: Option<Arc<Deployment>>,
     applied: Option<AppliedTunnel>,
     identity: Option<OurIdentity>,
-    refused: Option<Refused>,
+    /// What failed, after how many failures of it in a row.
+    refused: Option<(Refusal, u32)>,
     queued: Option<Try>,
     repairs: Option<Repairs>,
     rollout: Option<Rollout>,
@@ -52,12 +55,6 @@ struct Repairs {
     last: Timestamp,
     /// Before this time it is not restored again.
     next: Timestamp,
-}
-
-struct Refused {
-    refusal: Refusal,
-    /// How often in a row.
-    count: u32,
 }
 
 impl Memory {
@@ -114,34 +111,32 @@ impl Memory {
         &self,
         uid: &str,
         tried: &Try,
-        problem: Problem,
+        problem: Blocker,
         now: Timestamp,
     ) -> Refusal {
         self.with(uid, |known| {
-            let before = known.refused.take().filter(|it| it.refusal.tried == *tried);
-            let count = before.map_or(0, |before| before.count.saturating_add(1));
+            let before = known.refused.take();
+            let before = before.filter(|(refusal, _)| refusal.tried == *tried);
+            let count = before.map_or(0, |(_, count)| count.saturating_add(1));
             let refusal = Refusal {
                 tried: tried.clone(),
                 next: later(now, jittered(wait(&problem, count))),
                 problem,
             };
-            known.refused = Some(Refused {
-                refusal: refusal.clone(),
-                count,
-            });
+            known.refused = Some((refusal.clone(), count));
             refusal
         })
     }
 
     /// Returns what failed last.
     pub(super) fn refusal(&self, uid: &str) -> Option<Refusal> {
-        self.known(uid, |known| Some(known.refused.as_ref()?.refusal.clone()))
+        self.known(uid, |known| Some(known.refused.as_ref()?.0.clone()))
     }
 
     /// Remembers that something worked: the next failure of it is a first one.
     pub(super) fn succeeded(&self, uid: &str, tried: &Try) {
         self.known(uid, |known| {
-            known.refused.take_if(|it| it.refusal.tried == *tried);
+            known.refused.take_if(|(it, _)| it.tried == *tried);
             known.queued.take_if(|it| it == tried);
             Some(())
         });
@@ -226,11 +221,13 @@ impl Memory {
 }
 
 /// How long to wait after this many failures before this one.
-fn wait(problem: &Problem, before: u32) -> Duration {
-    match problem {
+fn wait(problem: &Blocker, before: u32) -> Duration {
+    match problem.reason {
         // The same pod will be denied again, unless something changes that only the plugin sees.
-        Problem::Denied(_) | Problem::ResultInvalid(_) => LONGEST,
-        Problem::Deployment(message) | Problem::Identity(message) if is_in_vain(message) => IN_VAIN,
+        reason::MUTATOR_DENIED | reason::MUTATOR_RESULT_INVALID => LONGEST,
+        reason::DEPLOYMENT_REJECTED | reason::IDENTITY_REJECTED if is_in_vain(&problem.message) => {
+            IN_VAIN
+        }
         _ => doubled(before).min(LONGEST),
     }
 }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;
-use podloom_api::names;
 use podloom_api::names::portal::{annotation, label};
+use podloom_api::{PortalExpose, names};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -70,6 +71,18 @@ pub(crate) fn labels(name: &str) -> BTreeMap<String, String> {
         .into_iter()
         .chain([(label::EXPOSE.to_owned(), base(name))])
         .collect()
+}
+
+/// Returns the reference to a PortalExpose as an owner; none if it has no UID.
+pub(crate) fn owner(expose: &ObjectMeta) -> Option<OwnerReference> {
+    let resource = PortalExpose::resource();
+    Some(OwnerReference {
+        api_version: resource.api_version,
+        kind: resource.kind,
+        name: expose.name.clone()?,
+        uid: expose.uid.clone()?,
+        ..OwnerReference::default()
+    })
 }
 
 /// Removes what nothing reads from the metadata of what belongs to a PortalExpose, before it is cached.

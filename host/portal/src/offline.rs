@@ -11,7 +11,8 @@ use serde_json::Value;
 use super::check::check;
 use super::class::choose;
 use super::naming;
-use super::render::{Inputs, ResultProblem, Tunnel, put_back, tunnel};
+pub use super::render::NoTunnel;
+use super::render::{Tunnel, put_back, tunnel};
 use super::settings::TunnelSettings;
 use super::validate::{Around, portal_expose};
 
@@ -23,11 +24,6 @@ pub struct OfflineTunnel {
     /// What the author should know.
     pub warnings: Vec<Finding>,
 }
-
-/// Why the pod that came out of the chain is no tunnel. The display is a sentence about it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(transparent)]
-pub struct NoTunnel(ResultProblem);
 
 /// Renders the tunnel of a PortalExpose with an operator's settings, or returns what is wrong with the object or its class.
 pub fn render(
@@ -43,19 +39,13 @@ pub fn render(
     let classes = around.classes.unwrap_or_default().iter().copied();
     let class = choose(expose.spec.class_name(), classes, settings).map_err(|problem| {
         let path = FieldPath::dotted("spec.tunnelClassName");
-        vec![Finding::at(path, &problem, Subject::Configuration)]
+        vec![Finding::at(path, &problem.message, Subject::Configuration)]
     })?;
     let name = expose.metadata.name.as_deref().unwrap_or_default();
     Ok(OfflineTunnel {
         secret: naming::secret_name(name),
         warnings: findings.warnings,
-        tunnel: tunnel(&Inputs {
-            expose,
-            targets: &targets,
-            class: &class,
-            identity_checksum: None,
-            settings,
-        }),
+        tunnel: tunnel(expose, &targets, &class, None, settings),
     })
 }
 
@@ -77,7 +67,7 @@ impl OfflineTunnel {
 
     /// Returns the Deployment with the pod that came out of the chain.
     pub fn with_pod(&self, pod: Value) -> Result<Value, NoTunnel> {
-        put_back(&self.tunnel, pod).map_err(NoTunnel)
+        put_back(&self.tunnel, pod)
     }
 }
 

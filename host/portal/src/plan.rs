@@ -64,20 +64,18 @@ fn notice(world: &World, action: &Action) -> Option<Notice> {
     };
     let Apply { why, .. } = **apply;
     let name = naming::deployment_name(world.name());
-    let (reason, note) = match why {
-        Why::Missing => (event::CREATED, format!("created Deployment {name}")),
-        Why::Input => (event::UPDATED, format!("updated Deployment {name}")),
-        Why::Drift => {
-            let note = format!("restored Deployment {name}, which somebody changed");
-            (event::UPDATED, note)
-        }
-        Why::Chain => {
-            let note = format!("updated Deployment {name}, since the plugin chain changed");
-            (event::UPDATED, note)
-        }
+    let note = match why {
+        Why::Missing => format!("created Deployment {name}"),
+        Why::Input => format!("updated Deployment {name}"),
+        Why::Drift => format!("restored Deployment {name}, which somebody changed"),
+        Why::Chain => format!("updated Deployment {name}, since the plugin chain changed"),
     };
-    let finished = world.learned.finished.as_ref();
-    let notes = finished.map_or(&[][..], |rendered| &rendered.notes);
+    let reason = match why {
+        Why::Missing => event::CREATED,
+        _ => event::UPDATED,
+    };
+    let rendered = world.learned.rendered.as_ref();
+    let notes = rendered.map_or(&[][..], |rendered| &rendered.notes);
     Some(Notice::normal(reason, appended(note, notes)))
 }
 

@@ -17,7 +17,6 @@ mod poll;
 mod watch;
 
 use std::collections::HashSet;
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -28,7 +27,6 @@ use podloom_engine::clock::Clock;
 use podloom_engine::outbound::{Cidr, OutboundMetrics, Resolve, SystemResolver, Tls};
 use podloom_metrics::{Histograms, metrics};
 use podloom_turns::lock;
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
@@ -182,17 +180,6 @@ impl Relays {
     }
 }
 
-impl fmt::Debug for RelaySettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RelaySettings")
-            .field("observation", &self.observation)
-            .field("interval", &self.interval)
-            .field("allow", &self.allow)
-            .field("deny", &self.deny)
-            .finish_non_exhaustive()
-    }
-}
-
 // What is measured of relays.
 
 /// From 10 milliseconds to about 40 seconds, doubling.
@@ -220,10 +207,8 @@ struct Shown {
     others: HashSet<Authority>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Relay {
-    relay: String,
-}
+/// The labels of a relay's series.
+type Relay = [(&'static str, String); 1];
 
 impl RelayMetrics {
     /// Records a look at a relay. The series of the others show the last look at any of them.
@@ -282,9 +267,7 @@ impl Shown {
 }
 
 fn label(relay: &impl ToString) -> Relay {
-    Relay {
-        relay: relay.to_string(),
-    }
+    [("relay", relay.to_string())]
 }
 
 #[cfg(test)]

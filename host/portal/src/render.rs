@@ -3,30 +3,18 @@
 //! 1. [`tunnel`] makes the Deployment. Its pod template goes through the plugin chain as a Pod without name.
 //! 2. [`finish`] puts the result back and adds the hashes by which a later pass sees whether anything has changed.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::{
-    Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment,
-};
-use k8s_openapi::api::core::v1::{
-    Capabilities, Container, ContainerPort, EmptyDirVolumeSource, EnvVar, EnvVarSource,
-    HTTPGetAction, PodSecurityContext, PodSpec, PodTemplateSpec, Probe, ResourceRequirements,
-    SeccompProfile, SecretKeySelector, SecurityContext, Volume, VolumeMount,
-};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;
 use podloom_api::names::portal::{CONTAINER, IDENTITY_KEY, annotation};
-use podloom_api::{
-    PortalExpose, PortalExposeObject, PortalExposeSpec, TunnelRollout, TunnelSize, names,
-};
-use podloom_mutation::{MutatedPod, PodRequest};
+use podloom_api::{PortalExposeObject, TunnelRollout, TunnelSize, names};
+use podloom_mutation::{MutatedPod, PodRequest, remarks};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::check::Target;
+use super::check::Authority;
 use super::class::Class;
 use super::naming;
 use super::settings::TunnelSettings;
@@ -41,21 +29,6 @@ const PARTS: [&str; 2] = ["metadata", "spec"];
 /// What the chain writes on a pod, and this module moves to the Deployment: else each change of the chain would roll each tunnel.
 const STAMPS: [&str; 2] = [names::annotation::CHAIN, names::annotation::MUTATIONS];
 
-/// What a tunnel is rendered from.
-#[derive(Clone, Copy)]
-pub(crate) struct Inputs<'a> {
-    /// The PortalExpose.
-    pub expose: &'a PortalExposeObject,
-    /// Its relays.
-    pub targets: &'a [Target],
-    /// Its class.
-    pub class: &'a Class,
-    /// The hash of the identity in its Secret; none if that is not known.
-    pub identity_checksum: Option<&'a str>,
-    /// What all tunnels have in common.
-    pub settings: &'a TunnelSettings,
-}
-
 /// A Deployment before the chain.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Tunnel {
@@ -65,15 +38,24 @@ pub(crate) struct Tunnel {
     pub input_hash: String,
 }
 
-/// A Deployment after the chain, ready to be applied.
-#[derive(Clone, PartialEq)]
-pub(crate) struct Finished {
+/// A Deployment after the chain, ready to be applied. It may have secrets that plugins wrote.
+#[derive(Clone, PartialEq, Serialize)]
+pub(crate) struct Rendered {
+    /// The hash of what went in.
+    #[serde(skip)]
+    pub input: String,
     /// The Deployment.
+    #[serde(skip)]
     pub object: Value,
     /// The hash of its pod template.
+    #[serde(skip)]
     pub template_hash: String,
     /// The digest of the chain; none without a chain.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub chain: Option<String>,
+    /// What plugins say about it.
+    #[serde(skip)]
+    pub notes: Vec<String>,
 }
 
 impl fmt::Debug for Tunnel {
@@ -85,10 +67,10 @@ impl fmt::Debug for Tunnel {
     }
 }
 
-impl fmt::Debug for Finished {
-    /// Without the Deployment: plugins may have written secrets into it.
+impl fmt::Debug for Rendered {
+    /// Without the Deployment.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Finished")
+        f.debug_struct("Rendered")
             .field("template_hash", &self.template_hash)
             .field("chain", &self.chain)
             .finish_non_exhaustive()
@@ -97,7 +79,7 @@ impl fmt::Debug for Finished {
 
 /// What the chain did that makes the pod no tunnel. The display is a sentence about the pod.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ResultProblem {
+pub enum NoTunnel {
     /// The selector would not match the pods any more.
     #[error(
         "the plugins changed the label {0}, by which the Deployment finds its pods; they must leave it as it is"
@@ -116,37 +98,61 @@ pub(crate) enum ResultProblem {
     NoPod,
 }
 
-/// Makes the Deployment of a tunnel.
+/// Makes the Deployment of a tunnel to these relays. The checksum is the hash of the identity in its Secret; none if that is not known.
 ///
-/// A PortalExpose without UID, as files have it, owns nothing.
-pub(crate) fn tunnel(inputs: &Inputs<'_>) -> Tunnel {
-    let metadata = &inputs.expose.metadata;
+/// A PortalExpose without UID, as files have it, owns nothing. What is missing is left out and not null: each byte is in the hash.
+pub(crate) fn tunnel(
+    expose: &PortalExposeObject,
+    targets: &[Authority],
+    class: &Class,
+    identity_checksum: Option<&str>,
+    settings: &TunnelSettings,
+) -> Tunnel {
+    let metadata = &expose.metadata;
     let name = metadata.name.as_deref().unwrap_or_default();
     let labels = naming::labels(name);
-    let spec = &inputs.class.spec;
-    let deployment = Deployment {
-        metadata: ObjectMeta {
-            name: Some(naming::deployment_name(name)),
-            namespace: metadata.namespace.clone(),
-            labels: Some(labels.clone()),
-            owner_references: controller(metadata).map(|owner| vec![owner]),
-            ..ObjectMeta::default()
-        },
-        spec: Some(DeploymentSpec {
-            replicas: Some(spec.replicas),
-            progress_deadline_seconds: Some(seconds(inputs.settings)),
-            revision_history_limit: Some(REVISIONS),
-            selector: LabelSelector {
-                match_labels: Some(labels.clone()),
-                ..LabelSelector::default()
-            },
-            strategy: Some(strategy(spec.rollout)),
-            template: template(inputs, labels),
-            ..DeploymentSpec::default()
+    let metadata = ObjectMeta {
+        name: Some(naming::deployment_name(name)),
+        namespace: metadata.namespace.clone(),
+        labels: Some(labels.clone()),
+        owner_references: naming::owner(metadata).map(|owner| {
+            vec![OwnerReference {
+                controller: Some(true),
+                block_owner_deletion: Some(true),
+                ..owner
+            }]
         }),
-        status: None,
+        ..ObjectMeta::default()
     };
-    let deployment = json!(deployment);
+    let (surge, unavailable) = match class.spec.rollout {
+        // A new pod beside the old one would fight it for the hostname.
+        TunnelRollout::Replace => (json!(0), json!(1)),
+        TunnelRollout::Surge => (json!("25%"), json!("25%")),
+    };
+    let deadline = settings.progress_deadline.as_secs();
+    let mut deployment = json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata,
+        "spec": {
+            "replicas": class.spec.replicas,
+            "progressDeadlineSeconds": i32::try_from(deadline).unwrap_or(i32::MAX),
+            "revisionHistoryLimit": REVISIONS,
+            "selector": { "matchLabels": labels },
+            "strategy": {
+                "type": "RollingUpdate",
+                "rollingUpdate": { "maxSurge": surge, "maxUnavailable": unavailable },
+            },
+            "template": {
+                "metadata": { "labels": labels },
+                "spec": pod(expose, targets, class),
+            },
+        },
+    });
+    if let Some(checksum) = identity_checksum {
+        let metadata = &mut deployment["spec"]["template"]["metadata"];
+        metadata["annotations"] = json!({ annotation::IDENTITY_CHECKSUM: checksum });
+    }
     Tunnel {
         input_hash: naming::of_json(&deployment),
         deployment,
@@ -188,28 +194,31 @@ impl Tunnel {
 }
 
 /// Puts the pod that the chain made back into the Deployment, if it is a tunnel still, and adds our hashes.
-pub(crate) fn finish(tunnel: &Tunnel, mutated: &MutatedPod) -> Result<Finished, ResultProblem> {
-    let mut object = put_back(tunnel, mutated.pod.clone())?;
+pub(crate) fn finish(tunnel: &Tunnel, mutated: MutatedPod) -> Result<Rendered, NoTunnel> {
+    let notes = remarks(&mutated.runs);
+    let mut object = put_back(tunnel, mutated.pod)?;
     let template = object.pointer(TEMPLATE).unwrap_or(&Value::Null);
     let template_hash = naming::of_json(template);
     let annotations = &mut object["metadata"]["annotations"];
     annotations[annotation::INPUT_HASH] = tunnel.input_hash.as_str().into();
     annotations[annotation::TEMPLATE_HASH] = template_hash.as_str().into();
-    Ok(Finished {
+    Ok(Rendered {
+        input: tunnel.input_hash.clone(),
         object,
         template_hash,
-        chain: mutated.chain.clone(),
+        chain: mutated.chain,
+        notes,
     })
 }
 
 /// Puts the pod that the chain made back into the Deployment. The chain's annotations go to the Deployment itself.
-pub(super) fn put_back(tunnel: &Tunnel, mut pod: Value) -> Result<Value, ResultProblem> {
+pub(super) fn put_back(tunnel: &Tunnel, mut pod: Value) -> Result<Value, NoTunnel> {
     check(tunnel, &pod)?;
     let stamps = take_stamps(&mut pod);
     let mut template = Map::new();
     for part in PARTS {
         let value = pod.get_mut(part).map(Value::take);
-        template.insert(part.to_owned(), value.ok_or(ResultProblem::NoPod)?);
+        template.insert(part.to_owned(), value.ok_or(NoTunnel::NoPod)?);
     }
     let mut object = tunnel.deployment.clone();
     object["spec"]["template"] = template.into();
@@ -220,22 +229,22 @@ pub(super) fn put_back(tunnel: &Tunnel, mut pod: Value) -> Result<Value, ResultP
 }
 
 /// Whether the Deployment can have such pods.
-fn check(tunnel: &Tunnel, pod: &Value) -> Result<(), ResultProblem> {
+fn check(tunnel: &Tunnel, pod: &Value) -> Result<(), NoTunnel> {
     let labels = pod.pointer("/metadata/labels");
     let wanted = tunnel.deployment.pointer("/spec/selector/matchLabels");
     for (key, value) in wanted.and_then(Value::as_object).into_iter().flatten() {
         if labels.and_then(|labels| labels.get(key)) != Some(value) {
-            return Err(ResultProblem::Label(key.clone()));
+            return Err(NoTunnel::Label(key.clone()));
         }
     }
     let containers = pod.pointer("/spec/containers").and_then(Value::as_array);
     let is_client = |container: &Value| container.get("name").is_some_and(|it| it == CONTAINER);
     if !containers.into_iter().flatten().any(is_client) {
-        return Err(ResultProblem::NoContainer);
+        return Err(NoTunnel::NoContainer);
     }
     match pod.pointer("/spec/restartPolicy").and_then(Value::as_str) {
         None | Some("Always") => Ok(()),
-        Some(other) => Err(ResultProblem::RestartPolicy(other.to_owned())),
+        Some(other) => Err(NoTunnel::RestartPolicy(other.to_owned())),
     }
 }
 
@@ -257,40 +266,6 @@ fn take_stamps(pod: &mut Value) -> Vec<(String, Value)> {
     taken
 }
 
-fn controller(expose: &ObjectMeta) -> Option<OwnerReference> {
-    let resource = PortalExpose::resource();
-    Some(OwnerReference {
-        api_version: resource.api_version,
-        kind: resource.kind,
-        name: expose.name.clone()?,
-        uid: expose.uid.clone()?,
-        controller: Some(true),
-        block_owner_deletion: Some(true),
-    })
-}
-
-fn strategy(rollout: TunnelRollout) -> DeploymentStrategy {
-    let (surge, unavailable) = match rollout {
-        // A new pod beside the old one would fight it for the hostname.
-        TunnelRollout::Replace => (IntOrString::Int(0), IntOrString::Int(1)),
-        TunnelRollout::Surge => {
-            let quarter = IntOrString::String("25%".to_owned());
-            (quarter.clone(), quarter)
-        }
-    };
-    DeploymentStrategy {
-        type_: Some("RollingUpdate".to_owned()),
-        rolling_update: Some(RollingUpdateDeployment {
-            max_surge: Some(surge),
-            max_unavailable: Some(unavailable),
-        }),
-    }
-}
-
-fn seconds(settings: &TunnelSettings) -> i32 {
-    i32::try_from(settings.progress_deadline.as_secs()).unwrap_or(i32::MAX)
-}
-
 // The pod template of a tunnel.
 
 /// The user and group of the client's image that is no root.
@@ -304,90 +279,68 @@ const VOLUME: &str = "identity";
 /// Where the client serves metrics.
 const METRICS_PORT: i32 = 9090;
 
-/// The template with these labels.
-fn template(inputs: &Inputs<'_>, labels: BTreeMap<String, String>) -> PodTemplateSpec {
-    let checksum = inputs.identity_checksum.map(|checksum| {
-        let key = annotation::IDENTITY_CHECKSUM.to_owned();
-        BTreeMap::from([(key, checksum.to_owned())])
+/// The spec of the pods.
+fn pod(expose: &PortalExposeObject, targets: &[Authority], class: &Class) -> Value {
+    let mut pod = json!({
+        "automountServiceAccountToken": false,
+        "enableServiceLinks": false,
+        "terminationGracePeriodSeconds": GRACE,
+        "securityContext": {
+            "runAsNonRoot": true,
+            "runAsUser": USER,
+            "runAsGroup": USER,
+            "seccompProfile": { "type": "RuntimeDefault" },
+        },
+        "containers": [client(expose, targets, class)],
+        "volumes": [{ "name": VOLUME, "emptyDir": { "sizeLimit": "1Mi" } }],
     });
-    let class = &inputs.class.spec;
-    PodTemplateSpec {
-        metadata: Some(ObjectMeta {
-            labels: Some(labels),
-            annotations: checksum,
-            ..ObjectMeta::default()
-        }),
-        spec: Some(PodSpec {
-            automount_service_account_token: Some(false),
-            enable_service_links: Some(false),
-            termination_grace_period_seconds: Some(GRACE),
-            node_selector: class.node_selector.clone(),
-            tolerations: class.tolerations.clone(),
-            security_context: Some(PodSecurityContext {
-                run_as_non_root: Some(true),
-                run_as_user: Some(USER),
-                run_as_group: Some(USER),
-                seccomp_profile: Some(SeccompProfile {
-                    type_: "RuntimeDefault".to_owned(),
-                    localhost_profile: None,
-                }),
-                ..PodSecurityContext::default()
-            }),
-            containers: vec![client(inputs)],
-            volumes: Some(vec![Volume {
-                name: VOLUME.to_owned(),
-                empty_dir: Some(EmptyDirVolumeSource {
-                    medium: None,
-                    size_limit: Some(Quantity("1Mi".to_owned())),
-                }),
-                ..Volume::default()
-            }]),
-            ..PodSpec::default()
-        }),
+    if let Some(selector) = &class.spec.node_selector {
+        pod["nodeSelector"] = json!(selector);
     }
+    if let Some(tolerations) = &class.spec.tolerations {
+        pod["tolerations"] = json!(tolerations);
+    }
+    pod
 }
 
-fn client(inputs: &Inputs<'_>) -> Container {
-    let client = &inputs.class.client;
-    let has_metrics = client.version >= ClientVersion::WITH_METRICS;
-    let metrics = ContainerPort {
-        name: Some("metrics".to_owned()),
-        container_port: METRICS_PORT,
-        protocol: Some("TCP".to_owned()),
-        ..ContainerPort::default()
-    };
-    Container {
-        name: CONTAINER.to_owned(),
-        image: Some(client.image.clone()),
-        image_pull_policy: Some("IfNotPresent".to_owned()),
-        args: Some(arguments(inputs, has_metrics)),
-        working_dir: Some(DIRECTORY.to_owned()),
-        env: Some(vec![identity(inputs)]),
-        ports: has_metrics.then(|| vec![metrics]),
-        liveness_probe: has_metrics.then(liveness),
-        resources: Some(resources(inputs.class.spec.size)),
-        security_context: Some(SecurityContext {
-            allow_privilege_escalation: Some(false),
-            capabilities: Some(Capabilities {
-                add: None,
-                drop: Some(vec!["ALL".to_owned()]),
-            }),
-            read_only_root_filesystem: Some(true),
-            ..SecurityContext::default()
-        }),
-        volume_mounts: Some(vec![VolumeMount {
-            name: VOLUME.to_owned(),
-            mount_path: DIRECTORY.to_owned(),
-            ..VolumeMount::default()
-        }]),
-        ..Container::default()
+fn client(expose: &PortalExposeObject, targets: &[Authority], class: &Class) -> Value {
+    let has_metrics = class.client.version >= ClientVersion::WITH_METRICS;
+    let secret = naming::secret_name(expose.metadata.name.as_deref().unwrap_or_default());
+    let key = json!({ "name": secret, "key": IDENTITY_KEY });
+    let mut client = json!({
+        "name": CONTAINER,
+        "image": class.client.image,
+        "imagePullPolicy": "IfNotPresent",
+        "args": arguments(expose, targets, has_metrics),
+        "workingDir": DIRECTORY,
+        "env": [{ "name": "IDENTITY_JSON", "valueFrom": { "secretKeyRef": key } }],
+        "resources": resources(class.spec.size),
+        "securityContext": {
+            "allowPrivilegeEscalation": false,
+            "capabilities": { "drop": ["ALL"] },
+            "readOnlyRootFilesystem": true,
+        },
+        "volumeMounts": [{ "name": VOLUME, "mountPath": DIRECTORY }],
+    });
+    if has_metrics {
+        client["ports"] =
+            json!([{ "name": "metrics", "containerPort": METRICS_PORT, "protocol": "TCP" }]);
+        // There is no readiness probe: whether a tunnel serves, its relays know.
+        client["livenessProbe"] = json!({
+            "httpGet": { "path": "/metrics", "port": "metrics" },
+            "initialDelaySeconds": 10,
+            "periodSeconds": 30,
+            "timeoutSeconds": 5,
+            "failureThreshold": 6,
+        });
     }
+    client
 }
 
 /// The client exits if it does not know a flag, takes only the last of several --relays, and knows no wss.
-fn arguments(inputs: &Inputs<'_>, has_metrics: bool) -> Vec<String> {
-    let PortalExposeSpec { app, .. } = &inputs.expose.spec;
-    let namespace = inputs.expose.metadata.namespace.as_deref();
+fn arguments(expose: &PortalExposeObject, targets: &[Authority], has_metrics: bool) -> Vec<String> {
+    let app = &expose.spec.app;
+    let namespace = expose.metadata.namespace.as_deref();
     let service = &app.service;
     let address = format!(
         "{}.{}.svc:{}",
@@ -395,7 +348,7 @@ fn arguments(inputs: &Inputs<'_>, has_metrics: bool) -> Vec<String> {
         namespace.unwrap_or_default(),
         service.port
     );
-    let relays: Vec<String> = inputs.targets.iter().map(|it| it.authority.url()).collect();
+    let relays: Vec<String> = targets.iter().map(Authority::url).collect();
     let relays = relays.join(",");
     let mut arguments = vec![
         "expose",
@@ -414,54 +367,16 @@ fn arguments(inputs: &Inputs<'_>, has_metrics: bool) -> Vec<String> {
     arguments.into_iter().map(str::to_owned).collect()
 }
 
-fn identity(inputs: &Inputs<'_>) -> EnvVar {
-    let name = inputs.expose.metadata.name.as_deref().unwrap_or_default();
-    EnvVar {
-        name: "IDENTITY_JSON".to_owned(),
-        value: None,
-        value_from: Some(EnvVarSource {
-            secret_key_ref: Some(SecretKeySelector {
-                name: naming::secret_name(name),
-                key: IDENTITY_KEY.to_owned(),
-                optional: None,
-            }),
-            ..EnvVarSource::default()
-        }),
-    }
-}
-
-/// There is no readiness probe: whether a tunnel serves, its relays know.
-fn liveness() -> Probe {
-    Probe {
-        http_get: Some(HTTPGetAction {
-            path: Some("/metrics".to_owned()),
-            port: IntOrString::String("metrics".to_owned()),
-            ..HTTPGetAction::default()
-        }),
-        initial_delay_seconds: Some(10),
-        period_seconds: Some(30),
-        timeout_seconds: Some(5),
-        failure_threshold: Some(6),
-        ..Probe::default()
-    }
-}
-
-fn resources(size: TunnelSize) -> ResourceRequirements {
-    let (requests, limits) = match size {
+fn resources(size: TunnelSize) -> Value {
+    let ([cpu, memory], [most_cpu, most_memory]) = match size {
         TunnelSize::Small => (["100m", "128Mi"], ["500m", "512Mi"]),
         TunnelSize::Medium => (["250m", "256Mi"], ["1", "1Gi"]),
         TunnelSize::Large => (["500m", "512Mi"], ["2", "2Gi"]),
     };
-    let quantities = |[cpu, memory]: [&str; 2]| {
-        let pairs = [("cpu", cpu), ("memory", memory)];
-        let pairs = pairs.map(|(name, text)| (name.to_owned(), Quantity(text.to_owned())));
-        Some(BTreeMap::from(pairs))
-    };
-    ResourceRequirements {
-        requests: quantities(requests),
-        limits: quantities(limits),
-        claims: None,
-    }
+    json!({
+        "requests": { "cpu": cpu, "memory": memory },
+        "limits": { "cpu": most_cpu, "memory": most_memory },
+    })
 }
 
 #[cfg(test)]

@@ -115,9 +115,11 @@ impl Rolls {
 
     /// Notes that a Deployment that has its turn was written. It keeps its turn until it has settled.
     pub(super) fn wrote(&self, deployment: &ObjectMeta) {
-        self.with(deployment, |roll| {
+        let mut rolling = lock(&self.rolling);
+        let uid = deployment.uid.as_deref().unwrap_or_default();
+        if let Some(roll) = rolling.as_mut().and_then(|rolling| rolling.get_mut(uid)) {
             roll.stage = Stage::Written(Instant::now(), deployment.generation);
-        });
+        }
     }
 
     /// Gives a turn back that was not used.
@@ -125,14 +127,6 @@ impl Rolls {
         let mut rolling = lock(&self.rolling);
         if let (Some(rolling), Some(uid)) = (&mut *rolling, &deployment.uid) {
             rolling.remove(uid);
-        }
-    }
-
-    fn with(&self, deployment: &ObjectMeta, work: impl FnOnce(&mut Roll)) {
-        let mut rolling = lock(&self.rolling);
-        let uid = deployment.uid.as_deref().unwrap_or_default();
-        if let Some(roll) = rolling.as_mut().and_then(|rolling| rolling.get_mut(uid)) {
-            work(roll);
         }
     }
 

@@ -30,11 +30,7 @@ impl Default for TunnelSettings {
 
 /// A version `X.Y.Z` of the tunnel client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClientVersion {
-    major: u64,
-    minor: u64,
-    patch: u64,
-}
+pub struct ClientVersion([u64; 3]);
 
 /// Why a text is not the version of a tunnel client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -49,11 +45,7 @@ impl ClientVersion {
 
     /// Returns a version.
     pub const fn of(major: u64, minor: u64, patch: u64) -> Self {
-        Self {
-            major,
-            minor,
-            patch,
-        }
+        Self([major, minor, patch])
     }
 }
 
@@ -80,11 +72,7 @@ fn number(text: &str) -> Option<u64> {
 
 impl fmt::Display for ClientVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            major,
-            minor,
-            patch,
-        } = self;
+        let Self([major, minor, patch]) = self;
         write!(f, "{major}.{minor}.{patch}")
     }
 }

@@ -7,12 +7,12 @@ use podloom_api::names;
 use podloom_api::names::portal::annotation;
 
 use super::deployment::{annotation_of, has_controller, has_labels};
-use super::render::Tunnel;
+use super::render::{Rendered, Tunnel};
 use super::verdict::Verdict;
 use super::world::{Action, Apply, Why};
 use super::world::{
-    ChainPolicy, Content, OurIdentity, Refusal, Rendered, SeenDeployment, SeenIdentity, Settings,
-    Try, Turn, World,
+    ChainPolicy, Content, OurIdentity, Refusal, SeenDeployment, SeenIdentity, Settings, Try, Turn,
+    World,
 };
 
 /// What to do next about the children.
@@ -40,8 +40,7 @@ pub(crate) fn step(world: &World, verdict: &Verdict, settings: &Settings, now: T
         return Step::Rest;
     }
     if let Some(write) = identity(world) {
-        let generation = world.expose.metadata.generation;
-        return match refusal(world, &Try::Identity { generation }, now) {
+        return match refusal(world, &world.identity_try(), now) {
             Some(refusal) => Step::Refused(refusal),
             None => Step::Act(write),
         };
@@ -119,11 +118,7 @@ fn deployment(world: &World, tunnel: &Tunnel, policy: ChainPolicy, now: Timestam
     if why == Why::Chain && policy == ChainPolicy::Defer {
         return Step::Deferred;
     }
-    let tried = Try::Tunnel {
-        input: tunnel.input_hash.clone(),
-        chain: world.chain.clone(),
-        namespace: world.namespace_version.clone(),
-    };
+    let tried = world.tunnel_try(&tunnel.input_hash);
     if let Some(refusal) = refusal(world, &tried, now) {
         return Step::Refused(refusal);
     }
@@ -133,8 +128,8 @@ fn deployment(world: &World, tunnel: &Tunnel, policy: ChainPolicy, now: Timestam
     if why == Why::Chain && world.learned.turn == Some(Turn::Later) {
         return Step::Queued;
     }
-    let finished = world.learned.finished.as_ref();
-    let Some(rendered) = finished.filter(|it| it.input == tunnel.input_hash) else {
+    let rendered = world.learned.rendered.as_ref();
+    let Some(rendered) = rendered.filter(|it| it.input == tunnel.input_hash) else {
         // What the new chain makes of it is known: it must roll. So no plugin is called before it may.
         let is_queued = why == Why::Chain && world.queued.as_ref() == Some(&tried);
         return Step::Act(match is_queued && world.learned.turn.is_none() {
@@ -146,13 +141,10 @@ fn deployment(world: &World, tunnel: &Tunnel, policy: ChainPolicy, now: Timestam
     if rolls && world.learned.turn.is_none() {
         return Step::Act(Action::TakeTurn(tried));
     }
-    let uid = found.and_then(|found| found.metadata.uid.clone());
     Step::Act(Action::Apply(Box::new(Apply {
         why,
-        uid,
-        object: rendered.finished.object.clone(),
-        template_hash: rendered.finished.template_hash.clone(),
-        chain: rendered.finished.chain.clone(),
+        uid: found.and_then(|found| found.metadata.uid.clone()),
+        rendered: rendered.clone(),
         tried,
     })))
 }
@@ -194,5 +186,5 @@ fn is_foreign_made(deployment: &Deployment) -> bool {
 /// Whether the chain made another template than the one that runs.
 fn is_another(rendered: &Rendered, found: &Deployment) -> bool {
     let runs = annotation_of(&found.metadata, annotation::TEMPLATE_HASH);
-    runs != Some(&rendered.finished.template_hash)
+    runs != Some(&rendered.template_hash)
 }

@@ -13,7 +13,7 @@ use podloom_engine::finding::{FieldPath, Finding, Findings, Subject};
 use podloom_engine::shown::{list, shown};
 use podloom_syntax::names;
 
-use super::check::{SpecProblem, examine};
+use super::check::{Fault, examine};
 use super::class::{Candidate, choose, of_spec, rivals, several_replicas};
 use super::rivals::shared;
 use super::service;
@@ -47,16 +47,11 @@ pub fn portal_expose(
     }
     let known = old.map(|old| problems_of_expose(&old.spec));
     let mut findings = sorted(problems_of_expose(&new.spec), known);
-    findings
-        .warnings
-        .extend(class_of(&new.spec, around.classes));
-    findings
-        .warnings
-        .extend(service_of(&new.spec, around.services));
+    let warnings = &mut findings.warnings;
+    warnings.extend(class_of(&new.spec, around.classes));
+    warnings.extend(service_of(&new.spec, around.services));
     let same = around.exposes.iter();
-    findings
-        .warnings
-        .extend(same.filter_map(|other| same_hostname(&new.spec, other)));
+    warnings.extend(same.filter_map(|other| same_hostname(&new.spec, other)));
     findings
 }
 
@@ -105,20 +100,17 @@ fn problems_of_expose(spec: &PortalExposeSpec) -> Vec<Finding> {
     problems.into_iter().map(Finding::from).collect()
 }
 
-impl From<SpecProblem> for Finding {
-    fn from(problem: SpecProblem) -> Self {
-        let text = format!("it {}", problem.fault);
-        Self::at(problem.path, &text, Subject::Problem)
+impl From<Fault> for Finding {
+    fn from(fault: Fault) -> Self {
+        let text = format!("it {}", fault.predicate);
+        Self::at(fault.path, &text, Subject::Problem)
     }
 }
 
 fn problems_of_class(spec: &TunnelClassSpec) -> Vec<Finding> {
     // Classes without a client use that of the operator's flags, which is none of their own faults.
     let fault = of_spec(spec, &TunnelSettings::default()).err();
-    let fault = fault.map(|fault| {
-        let text = format!("it {}", fault.predicate());
-        Finding::at(fault.path(), &text, Subject::Problem)
-    });
+    let fault = fault.map(Finding::from);
     fault.into_iter().chain(problems(spec)).collect()
 }
 
@@ -126,7 +118,7 @@ fn problems_of_class(spec: &TunnelClassSpec) -> Vec<Finding> {
 fn class_of(spec: &PortalExposeSpec, classes: Option<&[Candidate<'_>]>) -> Option<Finding> {
     let classes = classes?.iter().copied();
     let text = match choose(spec.class_name(), classes, &TunnelSettings::default()) {
-        Err(problem) => problem.to_string(),
+        Err(problem) => problem.message,
         Ok(class) if class.rivals.is_empty() => return None,
         Ok(class) => format!(
             "several TunnelClasses ask to be the default, and {} is used: {}; set spec.tunnelClassName, or leave one default",
@@ -142,12 +134,12 @@ fn service_of(spec: &PortalExposeSpec, services: Option<&[&Service]>) -> Option<
     let wanted = &spec.app.service;
     let mut services = services?.iter().copied();
     let found = services.find(|it| it.metadata.name.as_deref() == Some(&wanted.name));
-    let problem = service::check(wanted, found).err()?;
+    let problem = service::check(wanted, found)?;
     let path = FieldPath::dotted(match found {
         None => "spec.app.service.name",
         Some(_) => "spec.app.service.port",
     });
-    Some(Finding::at(path, &problem, Subject::Configuration))
+    Some(Finding::at(path, &problem.message, Subject::Configuration))
 }
 
 /// Whether another PortalExpose wants the same hostname. Which of them gets it, only their age will show.
@@ -193,25 +185,21 @@ const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 const COMPARISONS: [&str; 2] = ["Lt", "Gt"];
 
 fn problems(spec: &TunnelClassSpec) -> Vec<Finding> {
-    let mut found = Vec::new();
-    for (key, value) in spec.node_selector.iter().flatten() {
-        let path = FieldPath::dotted("spec.nodeSelector").key(key);
-        for problem in [key_problem(key), value_problem(value)]
-            .into_iter()
-            .flatten()
-        {
-            found.push(Finding::at(path.clone(), &problem, Subject::Problem));
-        }
-    }
-    for (index, toleration) in spec.tolerations.iter().flatten().enumerate() {
-        let path = FieldPath::dotted("spec.tolerations").index(index);
+    let selector = spec.node_selector.iter().flatten();
+    let of_selector = selector.flat_map(|(key, value)| {
+        let problems = [key_problem(key), value_problem(value)];
+        let problems = problems.into_iter().flatten();
+        problems.map(move |text| (FieldPath::dotted("spec.nodeSelector").key(key), text))
+    });
+    let tolerations = spec.tolerations.iter().flatten().enumerate();
+    let of_tolerations = tolerations.flat_map(|(index, toleration)| {
+        let path = move || FieldPath::dotted("spec.tolerations").index(index);
         let problems = of_toleration(toleration).into_iter();
-        found
-            .extend(problems.map(|(field, text)| {
-                Finding::at(path.clone().key(field), &text, Subject::Problem)
-            }));
-    }
-    found
+        problems.map(move |(field, text)| (path().key(field), text))
+    });
+    let all = of_selector.chain(of_tolerations);
+    all.map(|(path, text)| Finding::at(path, &text, Subject::Problem))
+        .collect()
 }
 
 /// The wrong fields of a toleration, by the API server's own rules.

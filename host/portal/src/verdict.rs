@@ -2,31 +2,19 @@
 //!
 //! All checks are made every time. What a blocker forbids are writes: a tunnel that runs goes on.
 
-use k8s_openapi::api::core::v1::Service;
-use podloom_api::PortalService;
 use podloom_api::names;
 use podloom_api::names::portal::{condition, reason};
 
-use super::check::{Target, check};
+use super::check::{Authority, Blocker, check};
 use super::class::{Class, choose};
-use super::render::{Inputs, Tunnel, tunnel};
-use super::world::{Conflict, Content, Problem, SeenIdentity, Settings, World};
+use super::render::{Tunnel, tunnel};
+use super::world::{Conflict, Content, SeenIdentity, Settings, World};
 use super::{naming, service};
-
-/// Something that forbids writes, or a write that failed: a condition that is False.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Blocker {
-    /// The type of the condition.
-    pub(crate) condition: &'static str,
-    pub(crate) reason: &'static str,
-    /// What is wrong, and what to do.
-    pub(crate) message: String,
-}
 
 /// What the checks of a PortalExpose came to.
 pub(crate) struct Verdict {
     /// Its relays; none if its spec is invalid.
-    pub(crate) targets: Option<Vec<Target>>,
+    pub(crate) targets: Option<Vec<Authority>>,
     /// Its class; none if there is no usable one.
     pub(crate) class: Option<Class>,
     pub(crate) blockers: Vec<Blocker>,
@@ -40,27 +28,17 @@ pub(crate) fn judge(world: &World, settings: &Settings) -> Verdict {
     let targets = check(spec);
     let classes = world.classes.iter().map(|class| &**class);
     let class = choose(spec.class_name(), classes, &settings.tunnel);
-    let mut blockers = Vec::new();
-    if let Err(problem) = &targets {
-        let message = problem.to_string();
-        blockers.push(blocker(condition::SPEC_VALID, problem.reason(), message));
-    }
-    if let Err(problem) = &class {
-        let message = problem.to_string();
-        blockers.push(blocker(
-            condition::TUNNEL_CLASS_EXISTS,
-            problem.reason(),
-            message,
-        ));
-    }
-    blockers.extend(of_service(&spec.app.service, world.service.as_deref()));
-    blockers.extend(
-        world
-            .conflict
-            .as_ref()
-            .map(|found| of_conflict(found, &spec.app.name)),
-    );
-    blockers.extend(of_children(world));
+    let of_spec = targets.as_ref().err();
+    let of_spec = of_spec.map(|it| Blocker::new(condition::SPEC_VALID, it.reason, it.to_string()));
+    let of_conflict = world.conflict.as_ref();
+    let all = [
+        of_spec,
+        class.as_ref().err().cloned(),
+        service::check(&spec.app.service, world.service.as_deref()),
+        of_conflict.map(|found| conflicts(found, &spec.app.name)),
+        of_children(world),
+    ];
+    let blockers = all.into_iter().flatten().collect();
     let (targets, class) = (targets.ok(), class.ok());
     let tunnel = rendered(world, settings, targets.as_deref(), class.as_ref());
     Verdict {
@@ -75,7 +53,7 @@ pub(crate) fn judge(world: &World, settings: &Settings) -> Verdict {
 fn rendered(
     world: &World,
     settings: &Settings,
-    targets: Option<&[Target]>,
+    targets: Option<&[Authority]>,
     class: Option<&Class>,
 ) -> Option<Tunnel> {
     let SeenIdentity::Ours(identity) = &world.identity else {
@@ -84,26 +62,11 @@ fn rendered(
     let Some(Content::Valid { checksum, .. }) = &identity.content else {
         return None;
     };
-    Some(tunnel(&Inputs {
-        expose: &world.expose,
-        targets: targets?,
-        class: class?,
-        identity_checksum: Some(checksum),
-        settings: &settings.tunnel,
-    }))
+    let (expose, settings) = (&world.expose, &settings.tunnel);
+    Some(tunnel(expose, targets?, class?, Some(checksum), settings))
 }
 
-fn of_service(wanted: &PortalService, found: Option<&Service>) -> Option<Blocker> {
-    let problem = service::check(wanted, found).err()?;
-    let message = problem.to_string();
-    Some(blocker(
-        condition::SERVICE_EXISTS,
-        problem.reason(),
-        message,
-    ))
-}
-
-fn of_conflict(conflict: &Conflict, app: &str) -> Blocker {
+fn conflicts(conflict: &Conflict, app: &str) -> Blocker {
     let other = match &conflict.name {
         Some(name) => format!("PortalExpose {name}, which is older,"),
         None => "an older PortalExpose".to_owned(),
@@ -112,7 +75,7 @@ fn of_conflict(conflict: &Conflict, app: &str) -> Blocker {
     let message = format!(
         "{other} already has the hostname {hostname}; choose another spec.app.name or another relay"
     );
-    blocker(
+    Blocker::new(
         condition::HOSTNAME_UNIQUE,
         reason::HOSTNAME_CONFLICT,
         message,
@@ -121,7 +84,6 @@ fn of_conflict(conflict: &Conflict, app: &str) -> Blocker {
 
 /// What is wrong with the Deployment, the Secret, and the place where they are.
 fn of_children(world: &World) -> Option<Blocker> {
-    let type_ = condition::TUNNEL_DEPLOYMENT_READY;
     let secret = naming::secret_name(world.name());
     let (reason, message) = if world.is_deployment_anothers() {
         let name = naming::deployment_name(world.name());
@@ -148,7 +110,7 @@ fn of_children(world: &World) -> Option<Blocker> {
     } else {
         return None;
     };
-    Some(blocker(type_, reason, message))
+    Some(Blocker::of_children(reason, message))
 }
 
 fn invalid(identity: &SeenIdentity) -> Option<&str> {
@@ -158,33 +120,5 @@ fn invalid(identity: &SeenIdentity) -> Option<&str> {
             _ => None,
         },
         _ => None,
-    }
-}
-
-impl Problem {
-    /// The condition that a failed try makes False.
-    pub(crate) fn blocker(&self) -> Blocker {
-        let (condition, reason) = match self {
-            Self::Denied(_) => (condition::MUTATORS_APPLIED, reason::MUTATOR_DENIED),
-            Self::Failed(_) => (condition::MUTATORS_APPLIED, reason::MUTATOR_FAILED),
-            Self::ResultInvalid(_) => (condition::MUTATORS_APPLIED, reason::MUTATOR_RESULT_INVALID),
-            Self::Deployment(_) => (
-                condition::TUNNEL_DEPLOYMENT_READY,
-                reason::DEPLOYMENT_REJECTED,
-            ),
-            Self::Identity(_) => (
-                condition::TUNNEL_DEPLOYMENT_READY,
-                reason::IDENTITY_REJECTED,
-            ),
-        };
-        blocker(condition, reason, self.message().to_owned())
-    }
-}
-
-fn blocker(condition: &'static str, reason: &'static str, message: String) -> Blocker {
-    Blocker {
-        condition,
-        reason,
-        message,
     }
 }

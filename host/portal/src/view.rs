@@ -1,7 +1,6 @@
 //! What the status of a PortalExpose is made from: the checks, the counts and the phase.
 
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use podloom_api::names::portal::condition;
 use podloom_api::{PortalExposeStatus, PortalPhase, RelayConnection, RelayState};
@@ -9,11 +8,10 @@ use podloom_engine::conditions::time;
 use podloom_engine::plan::later;
 use podloom_engine::shown::few;
 
-use super::check::Authority;
-use super::check::TARGETS_MAX;
+use super::check::{Authority, Blocker, TARGETS_MAX};
 use super::deployment::{is_overdue, is_rolling, is_settled, ready, replicas};
 use super::step::Step;
-use super::verdict::{Blocker, Verdict};
+use super::verdict::Verdict;
 use super::world::{Settings, World};
 
 /// What is known of a tunnel.
@@ -25,6 +23,8 @@ pub(crate) struct View<'a> {
     pub(crate) blockers: Vec<Blocker>,
     pub(crate) relays: Vec<RelayState>,
     pub(crate) facts: Facts,
+    /// Whether all pods are ready, and nothing is wrong with the Deployment.
+    pub(crate) are_pods_ready: bool,
     /// Until when the relays have time, if nothing else keeps the window open.
     pub(crate) window_ends: Option<Timestamp>,
     pub(crate) phase: PortalPhase,
@@ -40,7 +40,7 @@ impl<'a> View<'a> {
     ) -> Self {
         let mut blockers = verdict.blockers.clone();
         if let Step::Refused(refusal) = step {
-            blockers.push(refusal.problem.blocker());
+            blockers.push(refusal.problem.clone());
         }
         let deployment = world.own_deployment();
         let desired = match &verdict.class {
@@ -58,20 +58,18 @@ impl<'a> View<'a> {
             connected: count(RelayConnection::Connected),
             disconnected: count(RelayConnection::Disconnected),
             blocked: blocked(&blockers),
-            window: Window::Closed,
+            is_open: false,
             previous: world.status().and_then(|status| status.phase),
         };
-        let relays_since = are_pods_ready(&facts, &blockers).then(|| ready_since(world, now));
+        let are_pods_ready = are_pods_ready(&facts, &blockers);
+        let relays_since = are_pods_ready.then(|| ready_since(world, now));
         let window_ends = relays_since.map(|since| later(since, settings.relay_grace));
         let window_ends = window_ends.filter(|end| now < *end && may_open(&facts));
         let rolls_until = world
             .rolls_since
             .map(|since| later(since, settings.tunnel.progress_deadline));
         let rolls = deployment.is_some_and(is_rolling) || rolls_until.is_some_and(|end| now < end);
-        let is_open = may_open(&facts) && (rolls || window_ends.is_some());
-        if is_open {
-            facts.window = Window::Open;
-        }
+        facts.is_open = may_open(&facts) && (rolls || window_ends.is_some());
         Self {
             world,
             verdict,
@@ -79,6 +77,7 @@ impl<'a> View<'a> {
             blockers,
             relays,
             facts,
+            are_pods_ready,
             window_ends,
             phase: phase(&facts),
         }
@@ -88,15 +87,6 @@ impl<'a> View<'a> {
     pub(crate) fn blocker_of(&self, condition: &str) -> Option<&Blocker> {
         let mut blockers = self.blockers.iter();
         blockers.find(|blocker| blocker.condition == condition)
-    }
-
-    /// Whether all pods are ready, and nothing is wrong with the Deployment.
-    pub(crate) fn are_pods_ready(&self) -> bool {
-        are_pods_ready(&self.facts, &self.blockers)
-    }
-
-    pub(crate) fn deployment(&self) -> Option<&Deployment> {
-        self.world.own_deployment()
     }
 
     /// The relays that do not serve the hostname, unless no pod could make them do so.
@@ -208,8 +198,8 @@ pub(crate) struct Facts {
     pub(crate) disconnected: usize,
     /// What forbids to write the tunnel.
     pub(crate) blocked: Blocked,
-    /// Whether the tunnel still has time to start.
-    pub(crate) window: Window,
+    /// Whether the window is open: the tunnel still has time to start. That is while it rolls, and for a moment after its pods are ready.
+    pub(crate) is_open: bool,
     /// The phase in the status.
     pub(crate) previous: Option<PortalPhase>,
 }
@@ -223,13 +213,6 @@ pub(crate) enum Blocked {
     ByService,
     /// Something else. A tunnel that runs goes on.
     Otherwise,
-}
-
-/// Whether a tunnel still has time to start: while it rolls, and for a moment after its pods are ready.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Window {
-    Open,
-    Closed,
 }
 
 /// Returns the phase for a status.
@@ -265,7 +248,7 @@ fn row(facts: &Facts) -> PortalPhase {
         && !facts.is_overdue
     {
         PortalPhase::Ready
-    } else if facts.window == Window::Open {
+    } else if facts.is_open {
         match is_starting && ready == 0 && connected == 0 {
             true => PortalPhase::Pending,
             // A rollout leaves no pod ready for a moment, and has not failed.

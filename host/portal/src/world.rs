@@ -1,6 +1,5 @@
 //! All that a plan for a PortalExpose may depend on.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,13 +12,11 @@ use podloom_api::{AppliedTunnel, PortalExposeObject, PortalExposeStatus, TunnelC
 use podloom_engine::readable::Readable;
 use podloom_engine::write::MetadataPatch;
 use serde::Serialize;
-use serde_json::Value;
 
-use super::check::Authority;
-use super::deployment;
-use super::deployment::Owner;
+use super::check::{Authority, Blocker};
+use super::deployment::is_owned;
 use super::relays::{Link, Observation};
-use super::render::Finished;
+use super::render::Rendered;
 use super::settings::TunnelSettings;
 
 /// What the operator was started with.
@@ -148,24 +145,9 @@ pub(crate) enum Try {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) tried: Try,
-    pub(crate) problem: Problem,
+    pub(crate) problem: Blocker,
     /// When to try it again.
     pub(crate) next: Timestamp,
-}
-
-/// Why something failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Problem {
-    /// A plugin denied the pod.
-    Denied(String),
-    /// A plugin failed, or there is no chain.
-    Failed(String),
-    /// What the chain made is no tunnel.
-    ResultInvalid(String),
-    /// The API server rejected the Deployment.
-    Deployment(String),
-    /// The API server rejected the Secret.
-    Identity(String),
 }
 
 /// What the actions of this pass came to.
@@ -180,23 +162,13 @@ pub(crate) struct Learned {
     /// The managed fields of another operator were taken over, or there are none.
     pub(crate) is_adopted: bool,
     /// What came out of the chain.
-    pub(crate) finished: Option<Rendered>,
+    pub(crate) rendered: Option<Rendered>,
     /// Whether the Deployment may roll for a new chain.
     pub(crate) turn: Option<Turn>,
     /// The Deployment as this pass wrote it.
     pub(crate) applied: Option<AppliedTunnel>,
     /// The Deployment was asked to go.
     pub(crate) is_deployment_deleted: bool,
-}
-
-/// A Deployment that came out of the chain. It may have secrets that plugins wrote.
-#[derive(Clone)]
-pub(crate) struct Rendered {
-    /// The hash of what went in.
-    pub(crate) input: String,
-    pub(crate) finished: Finished,
-    /// What plugins say about it.
-    pub(crate) notes: Vec<String>,
 }
 
 /// Whether a Deployment may roll for a new chain.
@@ -232,21 +204,18 @@ impl World {
     /// The Deployment, if it is this PortalExpose's.
     pub(crate) fn own_deployment(&self) -> Option<&Deployment> {
         match &self.deployment {
-            SeenDeployment::Found(found) if self.owner_of(found) == Owner::Ours => Some(found),
+            SeenDeployment::Found(found) if self.owns(found) => Some(found),
             _ => None,
         }
     }
 
     /// Whether the Deployment of the tunnel's name is somebody else's.
     pub(crate) fn is_deployment_anothers(&self) -> bool {
-        match &self.deployment {
-            SeenDeployment::Found(found) => self.owner_of(found) == Owner::Another,
-            _ => false,
-        }
+        matches!(&self.deployment, SeenDeployment::Found(found) if !self.owns(found))
     }
 
-    fn owner_of(&self, deployment: &Deployment) -> Owner {
-        deployment::owner(&deployment.metadata, &self.expose.metadata)
+    fn owns(&self, deployment: &Deployment) -> bool {
+        is_owned(&deployment.metadata, &self.expose.metadata)
     }
 
     /// The Deployment as it was last written.
@@ -254,6 +223,21 @@ impl World {
         let published = self.status().and_then(|status| status.applied.as_ref());
         let written = self.learned.applied.as_ref().or(self.written.as_ref());
         written.or(published)
+    }
+
+    /// To write the Secret as the spec is now.
+    pub(crate) fn identity_try(&self) -> Try {
+        let generation = self.expose.metadata.generation;
+        Try::Identity { generation }
+    }
+
+    /// To write the Deployment that was rendered with this hash.
+    pub(crate) fn tunnel_try(&self, input: &str) -> Try {
+        Try::Tunnel {
+            input: input.to_owned(),
+            chain: self.chain.clone(),
+            namespace: self.namespace_version.clone(),
+        }
     }
 
     /// What failed the last time that this was tried.
@@ -267,18 +251,6 @@ impl World {
 pub(crate) fn has_finalizer(expose: &ObjectMeta) -> bool {
     let mut finalizers = expose.finalizers.iter().flatten();
     finalizers.any(|name| name == portal::FINALIZER)
-}
-
-impl Problem {
-    pub(crate) fn message(&self) -> &str {
-        match self {
-            Self::Denied(message)
-            | Self::Failed(message)
-            | Self::ResultInvalid(message)
-            | Self::Deployment(message)
-            | Self::Identity(message) => message,
-        }
-    }
 }
 
 // The actions of a PortalExpose's plan, and their outcomes.
@@ -311,33 +283,16 @@ pub(crate) enum Action {
 }
 
 /// A Deployment to write.
-#[derive(Clone, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Apply {
     pub(crate) why: Why,
     /// The UID of the Deployment to change; none to create one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) uid: Option<String>,
-    /// What is written. It may have secrets that plugins wrote.
-    #[serde(skip)]
-    pub(crate) object: Value,
-    #[serde(skip)]
-    pub(crate) template_hash: String,
-    /// The digest of the chain that it went through.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) chain: Option<String>,
+    #[serde(flatten)]
+    pub(crate) rendered: Rendered,
     #[serde(skip)]
     pub(crate) tried: Try,
-}
-
-impl fmt::Debug for Apply {
-    /// Without the object.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Apply")
-            .field("why", &self.why)
-            .field("uid", &self.uid)
-            .field("chain", &self.chain)
-            .finish_non_exhaustive()
-    }
 }
 
 /// Why a Deployment is written.
@@ -355,8 +310,8 @@ pub(crate) enum Why {
 
 /// What an action came to.
 pub(crate) enum ActionOutcome {
-    /// The finalizer was written.
-    Marked(Box<PortalExposeObject>),
+    /// The finalizer or the status was written; the PortalExpose as the API server answered.
+    Written(Box<PortalExposeObject>),
     /// The API server rejected the finalizer, for this reason.
     MetadataRejected(String),
     /// The Secret as it is now.
@@ -379,10 +334,6 @@ pub(crate) enum ActionOutcome {
     Refused(Refusal),
     /// The API server has accepted the Deployment's deletion.
     DeploymentDeleted,
-    /// The Deployment no longer exists.
-    DeploymentGone,
-    /// The status was written; the PortalExpose as the API server answered.
-    StatusWritten(Box<PortalExposeObject>),
     /// The PortalExpose no longer exists.
     Gone,
 }

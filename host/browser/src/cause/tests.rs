@@ -5,7 +5,7 @@ use std::time::Duration;
 use podloom_api::Phase;
 use podloom_mutation::Severity;
 
-use super::{Cause, Disruption, Exit, go_duration};
+use super::{Cause, Disruption, Exit, condition_reason, go_duration};
 use crate::render::{Missing, ResolveError};
 
 /// What clients read of a cause: phase and reason of the status, the Event's type and reason, and the message.
@@ -93,7 +93,7 @@ fn a_reason_that_is_no_word_becomes_one_in_conditions() {
             reason: reason.to_owned(),
             message: "why".to_owned(),
         };
-        (cause.reason().to_owned(), cause.condition_reason())
+        (cause.reason().to_owned(), condition_reason(cause.reason()))
     };
     let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
     assert_eq!(failed("Evicted"), pair("Evicted", "Evicted"));

@@ -4,7 +4,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::core::ObjectMeta;
 
-use super::{Memory, Unseen};
+use super::Memory;
 use crate::pod::SeenPod;
 
 fn browser(uid: &str, version: &str) -> ObjectMeta {
@@ -20,7 +20,7 @@ fn a_created_pod_is_known_until_the_cache_shows_it() {
     let memory = Memory::default();
     let seen = browser("a", "10");
     memory.created(&seen, Arc::new(SeenPod::default()));
-    assert!(matches!(memory.created_pod(&seen), Some(Unseen::Fresh(_))));
+    assert!(matches!(memory.created_pod(&seen), Some((_, false))));
     memory.pod_is_cached(&seen, &SeenPod::default());
     assert!(memory.created_pod(&seen).is_none());
 }
@@ -31,10 +31,7 @@ async fn a_created_pod_that_no_cache_shows_is_not_forgotten() {
     let seen = browser("a", "10");
     memory.created(&seen, Arc::new(SeenPod::default()));
     tokio::time::advance(Duration::from_mins(1)).await;
-    assert!(matches!(
-        memory.created_pod(&seen),
-        Some(Unseen::Overdue(_))
-    ));
+    assert!(matches!(memory.created_pod(&seen), Some((_, true))));
 }
 
 #[tokio::test(start_paused = true)]

@@ -183,20 +183,20 @@ fn a_status_is_written_once() {
     insta::glob!("cases/*.yaml", |path| {
         let (mut world, timeouts, now) = read(&std::fs::read_to_string(path).unwrap());
         let Plan {
-            action: Some(Action::WriteStatus(write)),
+            action: Some(Action::WriteStatus { status, .. }),
             ..
         } = plan(&world, &timeouts, now)
         else {
             return;
         };
         // Snapshots hide the order.
-        let conditions = write.status.conditions.as_deref().unwrap_or_default();
+        let conditions = status.conditions.as_deref().unwrap_or_default();
         let types: Vec<_> = conditions.iter().map(|it| it.type_.as_str()).collect();
         assert_eq!(types, ORDER[..types.len().max(3)]);
-        Arc::make_mut(&mut world.browser).status = Some(write.status);
+        Arc::make_mut(&mut world.browser).status = Some(*status);
         let next = plan(&world, &timeouts, now);
         assert!(
-            !matches!(next.action, Some(Action::WriteStatus(_))),
+            !matches!(next.action, Some(Action::WriteStatus { .. })),
             "{next:?}"
         );
     });

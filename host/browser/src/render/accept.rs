@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use podloom_api::{BrowserConfigSpec, NAME_MAX, names};
+use sha2::{Digest as _, Sha256};
 
 use super::check::{FOUND_MAX, Twins, problems};
 use super::merge::merge;
-use super::pod::ConfigHash;
-use super::pod::merged_size;
+use super::pod::{merged_size, sorted, version_of};
 use super::resolve::{ConfigRef, Entry, Pair, by_age, entries};
 use super::similar;
 
@@ -98,17 +98,17 @@ fn accept_beside<'a>(config: ConfigRef<'a>, oldest: &Oldest<'a>) -> Acceptance<'
 
 /// Merges each version once, and returns what is wrong with them, and the hash of all.
 fn examine(spec: &BrowserConfigSpec) -> (Vec<Problem<'_>>, String) {
-    let (mut found, mut hash) = (Problems::default(), ConfigHash::default());
+    let (mut found, mut hash) = (Problems::default(), Sha256::new());
     let size = merged_size(spec);
     if size > MERGED_MAX {
-        hash.add_unmerged(spec);
+        hash.update(sorted(spec));
         let text = format!(
             "the versions have {} MiB once the template is merged into each, use at most {} MiB: define fewer versions, or split them across several BrowserConfigs",
             size >> 20,
             MERGED_MAX >> 20
         );
         let pairs = Vec::new();
-        return (vec![Problem { pairs, text }], hash.finish());
+        return (vec![Problem { pairs, text }], version_of(hash));
     }
     // Every field counts, since `status.version` changes when any pod would.
     let BrowserConfigSpec {
@@ -116,7 +116,9 @@ fn examine(spec: &BrowserConfigSpec) -> (Vec<Problem<'_>>, String) {
         browsers,
         session_options,
     } = spec;
-    hash.add_session_options(session_options.as_ref());
+    if let Some(allowed) = session_options {
+        hash.update(sorted(allowed));
+    }
     let template = template.as_ref();
     let names = Twins::new("browsers", browsers);
     for (browser, versions) in browsers {
@@ -127,7 +129,7 @@ fn examine(spec: &BrowserConfigSpec) -> (Vec<Problem<'_>>, String) {
                 version: name,
             };
             let effective = merge(template, version);
-            hash.add(pair, &effective);
+            hash.update(sorted((browser, name, &effective)));
             let twins = twin.clone().into_iter().chain(versions_by_case.of(name));
             let long = [("browser", browser), ("version", name)].map(long_name);
             for text in problems(template, version, &effective)
@@ -139,7 +141,7 @@ fn examine(spec: &BrowserConfigSpec) -> (Vec<Problem<'_>>, String) {
             }
         }
     }
-    (found.problems, hash.finish())
+    (found.problems, version_of(hash))
 }
 
 /// The API server rejects such names now, but older objects may have them.

@@ -27,18 +27,23 @@ pub(super) fn problems(
     }
     container_names(effective, &mut found);
     metadata(&effective.settings, &mut found);
-    let browser = ContainerView {
-        name: names::container::BROWSER,
-        env: effective.settings.env.as_deref(),
-        mounts: effective.settings.volume_mounts.as_deref(),
-        ports: None,
-        resources: effective.settings.resources.as_ref(),
-    };
-    let others = containers(&effective.settings).map(ContainerView::from);
-    let volumes = effective.settings.volumes.iter().flatten();
-    let volumes = volumes.map(|volume| volume.name.as_str()).collect();
-    for container in std::iter::once(browser).chain(others) {
-        container.problems(&volumes, &mut found);
+    let settings = &effective.settings;
+    let volumes = settings.volumes.iter().flatten();
+    let volumes: BTreeSet<&str> = volumes.map(|volume| volume.name.as_str()).collect();
+    let browser = names::container::BROWSER;
+    variables(browser, &settings.env, &mut found);
+    mounts(browser, &settings.volume_mounts, &volumes, &mut found);
+    resources(browser, settings.resources.as_ref(), &mut found);
+    for container in containers(settings) {
+        let name = &container.name;
+        variables(name, &container.env, &mut found);
+        mounts(name, &container.volume_mounts, &volumes, &mut found);
+        resources(name, container.resources.as_ref(), &mut found);
+        ports(
+            name,
+            container.ports.as_deref().unwrap_or_default(),
+            &mut found,
+        );
     }
     for sidecar in effective.settings.sidecars.iter().flatten() {
         if sidecar.restart_policy.is_some() {
@@ -92,26 +97,6 @@ impl<'a> Twins<'a> {
 
 /// Reports entries of one list that have the same merge key: merging would drop one of them in silence.
 fn repeated_in_one_list(settings: &PodSettings, found: &mut Found) {
-    let volumes = settings
-        .volumes
-        .iter()
-        .flatten()
-        .map(|volume| volume.name.as_str());
-    let sidecars = settings
-        .sidecars
-        .iter()
-        .flatten()
-        .map(|sidecar| sidecar.name.as_str());
-    let init = settings
-        .init_containers
-        .iter()
-        .flatten()
-        .map(|container| container.name.as_str());
-    let mounts = settings
-        .volume_mounts
-        .iter()
-        .flatten()
-        .map(|mount| mount.mount_path.as_str());
     let mut report = |list: &str, repeated: Vec<&str>| {
         for key in repeated {
             found.note(format_args!(
@@ -120,21 +105,28 @@ fn repeated_in_one_list(settings: &PodSettings, found: &mut Found) {
             ));
         }
     };
-    report("volumes", repeated(volumes));
-    report("sidecars", repeated(sidecars));
-    report("initContainers", repeated(init));
-    report("volumeMounts", repeated(mounts));
+    report("volumes", repeated_key(&settings.volumes, |it| &it.name));
+    report("sidecars", repeated_key(&settings.sidecars, |it| &it.name));
+    let init = repeated_key(&settings.init_containers, |it| &it.name);
+    report("initContainers", init);
+    report(
+        "volumeMounts",
+        repeated_key(&settings.volume_mounts, mount_path),
+    );
     for container in containers(settings) {
-        let mounts = container
-            .volume_mounts
-            .iter()
-            .flatten()
-            .map(|mount| mount.mount_path.as_str());
         report(
             &format!("volumeMounts of container {}", shown(&container.name)),
-            repeated(mounts),
+            repeated_key(&container.volume_mounts, mount_path),
         );
     }
+}
+
+fn mount_path(mount: &VolumeMount) -> &str {
+    &mount.mount_path
+}
+
+fn repeated_key<'a, T>(list: &'a Option<Vec<T>>, key: fn(&'a T) -> &'a str) -> Vec<&'a str> {
+    repeated(list.iter().flatten().map(key))
 }
 
 /// Returns each text that is repeated, once, in the order of the repetitions.
@@ -212,74 +204,63 @@ fn containers(settings: &PodSettings) -> impl Iterator<Item = &SidecarContainer>
         .flatten()
 }
 
-/// What the checks need of a container; the browser has no struct of its own.
-struct ContainerView<'a> {
-    name: &'a str,
-    env: Option<&'a [EnvVar]>,
-    mounts: Option<&'a [VolumeMount]>,
-    ports: Option<&'a [ContainerPort]>,
-    resources: Option<&'a ResourceRequirements>,
-}
+// What is wrong with a container. The browser is one, but has no struct of its own.
 
-impl<'a> From<&'a SidecarContainer> for ContainerView<'a> {
-    fn from(container: &'a SidecarContainer) -> Self {
-        Self {
-            name: &container.name,
-            env: container.env.as_deref(),
-            mounts: container.volume_mounts.as_deref(),
-            ports: container.ports.as_deref(),
-            resources: container.resources.as_ref(),
+fn variables(container: &str, env: &Option<Vec<EnvVar>>, found: &mut Found) {
+    let container = shown(container);
+    for variable in env.iter().flatten() {
+        if !is_env_name(&variable.name) {
+            found.note(format_args!("container {container} has an environment variable called {:?}, use printable characters without =", shown(&variable.name)));
         }
     }
 }
 
-impl ContainerView<'_> {
-    fn problems(&self, volumes: &BTreeSet<&str>, found: &mut Found) {
-        let name = shown(self.name);
-        for variable in self.env.into_iter().flatten() {
-            if !is_env_name(&variable.name) {
-                found.note(format_args!("container {name} has an environment variable called {:?}, use printable characters without =", shown(&variable.name)));
-            }
-        }
-        for mount in self.mounts.into_iter().flatten() {
-            if !volumes.contains(mount.name.as_str()) {
-                found.note(format_args!(
-                    "container {name} mounts volume {} at {}, add it to volumes",
-                    shown(&mount.name),
-                    shown(&mount.mount_path)
-                ));
-            }
-        }
-        let resources = self.resources.into_iter();
-        let resources = resources.flat_map(|all| all.limits.iter().chain(&all.requests));
-        for key in resources.flat_map(BTreeMap::keys) {
-            if !is_qualified_name(key) {
-                found.note(format_args!(
-                    "container {name} has a resource called {:?}, use a name such as cpu or example.com/gpu",
-                    shown(key)
-                ));
-            }
-        }
-        self.port_problems(found);
-    }
-
-    fn port_problems(&self, found: &mut Found) {
-        let name = shown(self.name);
-        let ports = self.ports.unwrap_or_default();
-        for port in ports {
-            if !(1..=65_535).contains(&port.container_port) {
-                found.note(format_args!(
-                    "container {name} has port {}, use 1 to 65535",
-                    port.container_port
-                ));
-            }
-        }
-        for port in repeated(ports.iter().filter_map(|port| port.name.as_deref())) {
+fn mounts(
+    container: &str,
+    mounts: &Option<Vec<VolumeMount>>,
+    volumes: &BTreeSet<&str>,
+    found: &mut Found,
+) {
+    let container = shown(container);
+    for mount in mounts.iter().flatten() {
+        if !volumes.contains(mount.name.as_str()) {
             found.note(format_args!(
-                "container {name} has two ports called {}, rename one",
-                shown(port)
+                "container {container} mounts volume {} at {}, add it to volumes",
+                shown(&mount.name),
+                shown(&mount.mount_path)
             ));
         }
+    }
+}
+
+fn resources(container: &str, resources: Option<&ResourceRequirements>, found: &mut Found) {
+    let container = shown(container);
+    let all = resources.into_iter();
+    let all = all.flat_map(|all| all.limits.iter().chain(&all.requests));
+    for key in all.flat_map(BTreeMap::keys) {
+        if !is_qualified_name(key) {
+            found.note(format_args!(
+                "container {container} has a resource called {:?}, use a name such as cpu or example.com/gpu",
+                shown(key)
+            ));
+        }
+    }
+}
+
+fn ports(container: &str, ports: &[ContainerPort], found: &mut Found) {
+    let container = shown(container);
+    for port in ports.iter().map(|port| port.container_port) {
+        if !(1..=65_535).contains(&port) {
+            found.note(format_args!(
+                "container {container} has port {port}, use 1 to 65535"
+            ));
+        }
+    }
+    for port in repeated(ports.iter().filter_map(|port| port.name.as_deref())) {
+        found.note(format_args!(
+            "container {container} has two ports called {}, rename one",
+            shown(port)
+        ));
     }
 }
 

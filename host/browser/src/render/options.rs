@@ -5,93 +5,31 @@
 //! Clients were written for a reader that takes null as empty, so this one does too.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use k8s_openapi::api::core::v1::{Container, EnvVar};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use podloom_api::{SessionOptions, names};
+use podloom_engine::shown::Shown;
 use serde_json::{Map, Value};
 
 use super::check::{is_env_name, is_qualified_name};
 use super::resolve::Resolved;
 use super::similar;
 
-/// What is wrong with the annotation, and where; values are left out, since they may be secrets.
+/// What is wrong with the annotation, and where, or with what is copied to the pod; values are left out, since they may be secrets.
 #[derive(Debug, thiserror::Error)]
-pub enum OptionsError {
-    /// The text is not valid JSON.
-    #[error(
-        r#"annotation {} is not valid JSON: {error}; write for example {{"labels": {{"team": "search"}}}}"#,
-        names::annotation::OPTIONS
-    )]
-    Parse {
-        /// What the parser reports, with line and column.
-        error: serde_json::Error,
-    },
-    /// A value has the wrong type.
-    #[error(
-        "annotation {}: {path} is {found}, use {expected}",
-        names::annotation::OPTIONS
-    )]
-    Type {
-        /// Where the value is.
-        path: String,
-        /// What it should be.
-        expected: &'static str,
-        /// What it is.
-        found: &'static str,
-    },
-    /// A key cannot be the name of a label or a variable.
-    #[error(
-        "annotation {}: {path} holds {key}, which is not a valid {what}",
-        names::annotation::OPTIONS
-    )]
-    Key {
-        /// Where the key is.
-        path: String,
-        /// The key, in quotes.
-        key: String,
-        /// What it should name.
-        what: &'static str,
-    },
-    /// The BrowserConfig does not allow it.
-    #[error(
-        "annotation {}: {path} asks for {key}, but sessionOptions of BrowserConfig {config} allow {allowed} there",
-        names::annotation::OPTIONS
-    )]
-    NotAllowed {
-        /// Where it is asked for.
-        path: String,
-        /// The label or the variable.
-        key: String,
-        /// The name of the BrowserConfig.
-        config: String,
-        /// What may be asked for there.
-        allowed: String,
-    },
-    /// The Browser has a label or an annotation that goes to its pod, and the BrowserConfig does not allow it.
-    #[error(
-        "metadata.{field} of the Browser has {key}, but sessionOptions of BrowserConfig {config} allow {allowed} there"
-    )]
-    NotCopied {
-        /// `labels` or `annotations`.
-        field: &'static str,
-        /// The label or the annotation.
-        key: String,
-        /// The name of the BrowserConfig.
-        config: String,
-        /// What may be there.
-        allowed: String,
-    },
+#[error("{sentence}")]
+pub struct OptionsError {
+    sentence: String,
+    /// `labels` or `annotations`, if the Browser's own have what is not allowed.
+    pub(crate) copied: Option<&'static str>,
 }
 
-impl OptionsError {
-    /// Returns whether another BrowserConfig could allow what this one does not.
-    pub fn depends_on_config(&self) -> bool {
-        match self {
-            Self::NotAllowed { .. } | Self::NotCopied { .. } => true,
-            Self::Parse { .. } | Self::Type { .. } | Self::Key { .. } => false,
-        }
+/// What is wrong with the annotation.
+fn wrong(sentence: &str) -> OptionsError {
+    OptionsError {
+        sentence: format!("annotation {}{sentence}", names::annotation::OPTIONS),
+        copied: None,
     }
 }
 
@@ -148,7 +86,11 @@ impl Options {
     }
 
     fn parse(text: &str) -> Result<Self, OptionsError> {
-        let value = serde_json::from_str(text).map_err(|error| OptionsError::Parse { error })?;
+        let value = serde_json::from_str(text).map_err(|error| {
+            wrong(&format!(
+                r#" is not valid JSON: {error}; write for example {{"labels": {{"team": "search"}}}}"#
+            ))
+        })?;
         let mut root = object("the whole", Some(value))?;
         let mut options = Self::default();
         for (key, value) in texts("labels", root.remove("labels"))? {
@@ -248,12 +190,11 @@ pub(super) fn check_copied(
         let keys = has.iter().flat_map(BTreeMap::keys);
         let keys = keys.filter(|key| !excepted.contains(&key.as_str()));
         let patterns = patterns.as_deref().unwrap_or_default();
-        if let Some(key) = not_allowed(keys, patterns) {
-            return Err(OptionsError::NotCopied {
-                field,
-                key: similar::shown(key).to_string(),
-                config: resolved.config.to_owned(),
-                allowed: listed(patterns),
+        if let Some(refusal) = not_allowed(keys, patterns, resolved.config) {
+            let (key, allowed) = refusal;
+            return Err(OptionsError {
+                sentence: format!("metadata.{field} of the Browser has {key}, but {allowed}"),
+                copied: Some(field),
             });
         }
     }
@@ -266,30 +207,25 @@ fn check_keys<'a>(
     patterns: &[String],
     config: &str,
 ) -> Result<(), OptionsError> {
-    let Some(key) = not_allowed(asked, patterns) else {
-        return Ok(());
-    };
-    Err(OptionsError::NotAllowed {
-        path: path.to_owned(),
-        key: similar::shown(key).to_string(),
-        config: config.to_owned(),
-        allowed: listed(patterns),
-    })
+    match not_allowed(asked, patterns, config) {
+        Some((key, allowed)) => Err(wrong(&format!(": {path} asks for {key}, but {allowed}"))),
+        None => Ok(()),
+    }
 }
 
-/// Returns the first key that no pattern matches.
+/// Returns the first key that no pattern matches, and what the BrowserConfig allows instead.
 fn not_allowed<'a>(
     mut keys: impl Iterator<Item = &'a String>,
     patterns: &[String],
-) -> Option<&'a String> {
-    keys.find(|key| !patterns.iter().any(|pattern| matches(pattern, key)))
-}
-
-fn listed(patterns: &[String]) -> String {
-    match patterns {
+    config: &str,
+) -> Option<(Shown<'a>, String)> {
+    let key = keys.find(|key| !patterns.iter().any(|pattern| matches(pattern, key)))?;
+    let allowed = match patterns {
         [] => "nothing".to_owned(),
         patterns => format!("only {}", similar::list(patterns)),
-    }
+    };
+    let allowed = format!("sessionOptions of BrowserConfig {config} allow {allowed} there");
+    Some((similar::shown(key), allowed))
 }
 
 /// Matches with `*` for any characters. Each part between stars is taken where it first occurs, which leaves the most for the
@@ -320,12 +256,11 @@ fn variable(name: &str, value: &str) -> EnvVar {
     }
 }
 
-fn invalid_key(path: &str, key: &str, what: &'static str) -> OptionsError {
-    OptionsError::Key {
-        path: path.to_owned(),
-        key: format!("{:?}", similar::shown(key)),
-        what,
-    }
+fn invalid_key(path: &str, key: &str, what: &str) -> OptionsError {
+    let key = similar::shown(key);
+    wrong(&format!(
+        ": {path} holds {key:?}, which is not a valid {what}"
+    ))
 }
 
 /// Reads an object; one that is absent or null is empty.
@@ -333,7 +268,7 @@ fn object(path: &str, value: Option<Value>) -> Result<Map<String, Value>, Option
     match value {
         None | Some(Value::Null) => Ok(Map::new()),
         Some(Value::Object(fields)) => Ok(fields),
-        Some(value) => Err(wrong_type(path.to_owned(), "an object", &value)),
+        Some(value) => Err(wrong_type(path, "an object", &value)),
     }
 }
 
@@ -346,13 +281,13 @@ fn texts(path: &str, value: Option<Value>) -> Result<BTreeMap<String, String>, O
             Value::String(text) => Ok((key, text)),
             value => {
                 let path = format!("{path}.{}", similar::shown(&key));
-                Err(wrong_type(path, "a string", &value))
+                Err(wrong_type(&path, "a string", &value))
             }
         })
         .collect()
 }
 
-fn wrong_type(path: String, expected: &'static str, value: &Value) -> OptionsError {
+fn wrong_type(path: &str, expected: &str, value: &Value) -> OptionsError {
     let found = match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
@@ -361,48 +296,18 @@ fn wrong_type(path: String, expected: &'static str, value: &Value) -> OptionsErr
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     };
-    OptionsError::Type {
-        path,
-        expected,
-        found,
-    }
+    wrong(&format!(": {path} is {found}, use {expected}"))
 }
 
 // Keys in the options that nothing reads: most are slips.
-
-/// A key in the options that nothing reads: it is ignored, since clients may write more than this reader knows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct UnknownOption {
-    /// Where it is, in one line.
-    path: String,
-    /// The keys that are read there.
-    known: Vec<String>,
-    /// The one of them that may have been meant.
-    similar: Option<String>,
-}
-
-impl fmt::Display for UnknownOption {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            path,
-            known,
-            similar,
-        } = self;
-        let annotation = names::annotation::OPTIONS;
-        write!(f, "annotation {annotation}: {path} is ignored, ")?;
-        match similar {
-            Some(similar) => write!(f, "did you mean {similar:?}?"),
-            None => write!(f, "use only {}", similar::both(known)),
-        }
-    }
-}
 
 /// The keys of the options, and those of each container in them.
 const KEYS: [&str; 2] = ["labels", "containers"];
 const CONTAINER_KEYS: [&str; 1] = ["env"];
 
-/// Returns the keys in a session's options that are ignored; none if the options cannot be read at all.
-pub(crate) fn unknown_options(metadata: &ObjectMeta) -> Vec<UnknownOption> {
+/// Returns a sentence about each key in a session's options that nothing reads; none if the options cannot be read at all. Such keys are
+/// ignored, since clients may write more than this reader knows.
+pub(crate) fn unknown_options(metadata: &ObjectMeta) -> Vec<String> {
     let Some(Ok(Value::Object(root))) = text(metadata).map(serde_json::from_str) else {
         return Vec::new();
     };
@@ -416,16 +321,18 @@ pub(crate) fn unknown_options(metadata: &ObjectMeta) -> Vec<UnknownOption> {
     unknown
 }
 
-fn unknown_keys(path: &str, fields: &Map<String, Value>, known: &[&str]) -> Vec<UnknownOption> {
+fn unknown_keys(path: &str, fields: &Map<String, Value>, known: &[&str]) -> Vec<String> {
     let known: Vec<String> = known.iter().map(|&key| key.to_owned()).collect();
     let unknown = fields.keys().filter(|key| !known.contains(key));
-    unknown
-        .map(|key| UnknownOption {
-            path: format!("{path}{}", similar::shown(key)),
-            similar: similar::closest(key, &known),
-            known: known.clone(),
-        })
-        .collect()
+    let sentence = |key: &String| {
+        let hint = match similar::closest(key, &known) {
+            Some(similar) => format!("did you mean {similar:?}?"),
+            None => format!("use only {}", similar::both(&known)),
+        };
+        let (annotation, key) = (names::annotation::OPTIONS, similar::shown(key));
+        format!("annotation {annotation}: {path}{key} is ignored, {hint}")
+    };
+    unknown.map(sentence).collect()
 }
 
 #[cfg(test)]

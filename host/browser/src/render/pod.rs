@@ -6,15 +6,15 @@ use std::io;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, SecurityContext};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use podloom_api::{
-    BrowserConfigSpec, BrowserSpec, PodSettings, SelenosisApi, SelenosisKind, SessionOptions,
-    SidecarContainer, VersionConfig, Versions, names,
+    BrowserConfigSpec, BrowserSpec, PodSettings, SelenosisApi, SelenosisKind, SidecarContainer,
+    VersionConfig, Versions, names,
 };
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use super::merge::EffectiveConfig;
 use super::options::{NEVER_COPIED, Options, OptionsError, check_copied};
-use super::resolve::{Pair, Resolved};
+use super::resolve::Resolved;
 
 /// Why no pod can be made though there is a configuration: what the Browser itself asks for is invalid.
 #[derive(Debug, thiserror::Error)]
@@ -224,39 +224,16 @@ fn owner(api: SelenosisApi, name: &str, metadata: &ObjectMeta) -> Option<OwnerRe
 
 // The hash of a BrowserConfig's merged configuration.
 
-/// The hash that `status.version` publishes: 16 hex digits over the merged configuration.
+/// Finishes the hash that `status.version` publishes: 16 hex digits over the JSON of the merged configuration.
 ///
 /// It changes when any pod would, and not when a setting only moves from the template into the versions.
-#[derive(Default)]
-pub(super) struct ConfigHash(Sha256);
-
-impl ConfigHash {
-    /// Adds a version as it is after merging.
-    pub(super) fn add(&mut self, pair: Pair<'_>, effective: &EffectiveConfig) {
-        self.0
-            .update(sorted((pair.browser, pair.version, effective)));
-    }
-
-    /// Adds what sessions may ask for, if that is limited.
-    pub(super) fn add_session_options(&mut self, allowed: Option<&SessionOptions>) {
-        if let Some(allowed) = allowed {
-            self.0.update(sorted(allowed));
-        }
-    }
-
-    /// Adds everything as it is written, where merging would take too long.
-    pub(super) fn add_unmerged(&mut self, spec: &BrowserConfigSpec) {
-        self.0.update(sorted(spec));
-    }
-
-    pub(super) fn finish(self) -> String {
-        let digest = self.0.finalize();
-        digest
-            .iter()
-            .take(8)
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
-    }
+pub(super) fn version_of(hash: Sha256) -> String {
+    let digest = hash.finalize();
+    digest
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// Tells versions apart by what their pods are made from, without their names.
@@ -278,7 +255,7 @@ impl EffectiveDigest {
 }
 
 /// A value as JSON whose fields are in order of their names.
-fn sorted(value: impl Serialize) -> String {
+pub(super) fn sorted(value: impl Serialize) -> String {
     serde_json::json!(value).to_string()
 }
 

@@ -67,25 +67,18 @@ pub enum ResolveError {
 pub enum Missing {
     /// There is no BrowserConfig at all.
     Configs,
-    /// There is no browser of that name.
-    Browser {
-        /// The name that was asked for.
-        name: String,
+    /// There is no browser, or no version, of that name.
+    Name {
+        /// The field of the Browser's spec that has the name.
+        field: &'static str,
+        /// What is missing.
+        what: String,
         /// A name that may have been meant.
         similar: Option<String>,
-        /// All browsers that there are, and their versions.
-        known: BTreeMap<String, BTreeSet<String>>,
-    },
-    /// The browser has no version of that name.
-    Version {
-        /// The browser's name.
-        browser: String,
-        /// The version that was asked for.
-        version: String,
-        /// A version that may have been meant.
-        similar: Option<String>,
-        /// All versions of the browser that there are.
+        /// All names that there are.
         known: BTreeSet<String>,
+        /// The same in a list; browsers with their versions.
+        listed: String,
     },
 }
 
@@ -111,42 +104,30 @@ pub fn resolve<'a>(
             (browser != asked.browser, version != asked.version)
         })
         .ok_or_else(|| ResolveError::NotFound(missing(&entries, asked)))?;
-    let BrowserConfigSpec {
-        template,
-        browsers,
-        session_options,
-    } = entry.config.spec;
-    let effective = merge(template.as_ref(), entry.version);
-    let mut problems = problems(template.as_ref(), entry.version, &effective);
+    let (resolved, mut problems) = entry.resolved();
+    let browsers = &entry.config.spec.browsers;
     problems.extend(Twins::new("browsers", browsers).of(entry.pair.browser));
     let versions = browsers.get(entry.pair.browser);
     problems.extend(versions.and_then(|it| Twins::new("versions", it).of(entry.pair.version)));
     if problems.is_empty() {
-        return Ok(Resolved {
-            config: entry.config.name(),
-            pair: entry.pair,
-            effective,
-            session_options: session_options.as_ref(),
-        });
+        return Ok(resolved);
     }
     Err(ResolveError::Invalid {
-        config: entry.config.name().to_owned(),
+        config: resolved.config.to_owned(),
         problems,
     })
 }
 
 /// Merges and checks one version of a BrowserConfig, whatever others serve; none if no pod can be made from it.
 pub(crate) fn resolve_pair<'a>(config: ConfigRef<'a>, pair: Pair<'a>) -> Option<Resolved<'a>> {
-    let template = config.spec.template.as_ref();
     let version = config.spec.browsers.get(pair.browser)?.get(pair.version)?;
-    let effective = merge(template, version);
-    let resolved = problems(template, version, &effective).is_empty();
-    resolved.then(|| Resolved {
-        config: config.name(),
+    let entry = Entry {
+        config,
         pair,
-        effective,
-        session_options: config.spec.session_options.as_ref(),
-    })
+        version,
+    };
+    let (resolved, problems) = entry.resolved();
+    problems.is_empty().then_some(resolved)
 }
 
 /// One version in one BrowserConfig.
@@ -155,6 +136,23 @@ pub(super) struct Entry<'a> {
     pub(super) config: ConfigRef<'a>,
     pub(super) pair: Pair<'a>,
     pub(super) version: &'a VersionConfig,
+}
+
+impl<'a> Entry<'a> {
+    /// Merges the version over its template, and lists what is wrong with the result.
+    fn resolved(self) -> (Resolved<'a>, Vec<String>) {
+        let spec = self.config.spec;
+        let template = spec.template.as_ref();
+        let effective = merge(template, self.version);
+        let problems = problems(template, self.version, &effective);
+        let resolved = Resolved {
+            config: self.config.name(),
+            pair: self.pair,
+            effective,
+            session_options: spec.session_options.as_ref(),
+        };
+        (resolved, problems)
+    }
 }
 
 /// Sorts BrowserConfigs, the oldest first.
@@ -232,17 +230,21 @@ fn missing(entries: &[Entry<'_>], asked: Pair<'_>) -> Missing {
             versions.insert(version.to_owned());
         }
     }
+    let [browser, version] = [asked.browser, asked.version].map(similar::shown);
     if versions.is_empty() {
-        return Missing::Browser {
-            name: asked.browser.to_owned(),
+        return Missing::Name {
+            field: "browserName",
+            what: format!("no browser is called {browser:?}"),
             similar: similar::closest(asked.browser, known.keys()),
-            known,
+            listed: similar::browsers(&known),
+            known: known.into_keys().collect(),
         };
     }
-    Missing::Version {
-        browser: asked.browser.to_owned(),
-        version: asked.version.to_owned(),
+    Missing::Name {
+        field: "browserVersion",
+        what: format!("{browser} has no version {version:?}"),
         similar: similar::closest(asked.version, &versions),
+        listed: similar::list(&versions),
         known: versions,
     }
 }
@@ -250,71 +252,42 @@ fn missing(entries: &[Entry<'_>], asked: Pair<'_>) -> Missing {
 impl Missing {
     /// Returns what is missing and a few names that there are, the likeliest first, for warnings of one line.
     pub(crate) fn brief(&self) -> String {
-        let (what, similar, known) = match self {
-            Self::Configs => return self.to_string(),
-            Self::Browser {
-                name,
-                similar,
-                known,
-            } => {
-                let what = format!("no browser is called {:?}", similar::shown(name));
-                (what, similar, similar_first(similar, known.keys()))
-            }
-            Self::Version {
-                browser,
-                version,
-                similar,
-                known,
-            } => {
-                let [browser, version] = [browser, version].map(|name| similar::shown(name));
-                let what = format!("{browser} has no version {version:?}");
-                (what, similar, similar_first(similar, known))
-            }
+        let Self::Name {
+            what,
+            similar,
+            known,
+            ..
+        } = self
+        else {
+            return self.to_string();
         };
-        let hint = match similar {
-            Some(name) => format!("did you mean {:?}? ", similar::shown(name)),
-            None => String::new(),
-        };
-        format!("{what}, {hint}available: {}", similar::few(known))
+        let others = known.iter().filter(|name| similar.as_ref() != Some(*name));
+        let known = similar::few(similar.iter().chain(others));
+        match similar {
+            Some(name) => {
+                let name = similar::shown(name);
+                format!("{what}, did you mean {name:?}? available: {known}")
+            }
+            None => format!("{what}, available: {known}"),
+        }
     }
-}
-
-fn similar_first<'a>(
-    similar: &'a Option<String>,
-    known: impl IntoIterator<Item = &'a String>,
-) -> Vec<&'a String> {
-    let others = known.into_iter();
-    let others = others.filter(|name| similar.as_ref() != Some(*name));
-    similar.iter().chain(others).collect()
 }
 
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let did_you_mean = |similar: &Option<String>| match similar {
-            Some(name) => format!(", did you mean {:?}? available", similar::shown(name)),
-            None => ", available".to_owned(),
-        };
         match self {
             Self::Configs => f.write_str("the namespace has no BrowserConfig"),
-            Self::Browser {
-                name,
+            Self::Name {
+                what,
                 similar,
-                known,
+                listed,
+                ..
             } => {
-                let known = similar::browsers(known);
-                let (name, hint) = (similar::shown(name), did_you_mean(similar));
-                write!(f, "no browser is called {name:?}{hint}: {known}")
-            }
-            Self::Version {
-                browser,
-                version,
-                similar,
-                known,
-            } => {
-                let known = similar::list(known);
-                let hint = did_you_mean(similar);
-                let [browser, version] = [browser, version].map(|name| similar::shown(name));
-                write!(f, "{browser} has no version {version:?}{hint}: {known}")
+                write!(f, "{what}, ")?;
+                if let Some(name) = similar {
+                    write!(f, "did you mean {:?}? ", similar::shown(name))?;
+                }
+                write!(f, "available: {listed}")
             }
         }
     }

@@ -47,7 +47,7 @@ fn with_client(mut class: TunnelClassObject, image: &str, version: &str) -> Tunn
 /// The chosen class, or the reason and the sentence.
 fn chosen(wanted: Option<&str>, classes: &[TunnelClassObject]) -> Result<Class, String> {
     choose(wanted, classes, &TunnelSettings::default())
-        .map_err(|problem| format!("{}: {problem}", problem.reason()))
+        .map_err(|problem| format!("{}: {}", problem.reason, problem.message))
 }
 
 #[track_caller]
@@ -166,7 +166,7 @@ fn an_old_client_of_the_operator_is_reported_with_its_flag() {
     };
     let problem = choose(Some("a"), [&class("a", 1)], &settings).unwrap_err();
     assert_eq!(
-        problem.to_string(),
+        problem.message,
         "TunnelClass a is invalid: it names no client, and the operator's --portal-tunnel-version is 2.1.0; the oldest client that \
          works is 2.1.1",
     );
@@ -179,9 +179,9 @@ fn a_class_that_our_types_cannot_hold_is_invalid_and_not_missing() {
     let stored: Readable<TunnelClassObject> = serde_json::from_value(stored).unwrap();
     for wanted in [Some("a"), None] {
         let problem = choose(wanted, [&stored], &TunnelSettings::default()).unwrap_err();
-        assert_eq!(problem.reason(), "TunnelClassInvalid");
+        assert_eq!(problem.reason, "TunnelClassInvalid");
         assert_eq!(
-            problem.to_string(),
+            problem.message,
             "TunnelClass a is invalid: spec does not fit the schema of TunnelClasses; compare it with `kubectl explain \
              tunnelclass.spec`",
         );

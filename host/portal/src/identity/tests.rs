@@ -2,9 +2,7 @@ use kube::core::ObjectMeta;
 use podloom_api::{IdentityPolicy, PortalExposeObject, PortalExposeSpec};
 use serde_json::{Value, json};
 
-use super::{
-    CURVE_ORDER, Identity, IdentityProblem, NoRandomness, checksum, is_key, is_ours, secret,
-};
+use super::{CURVE_ORDER, Identity, IdentityProblem, checksum, is_key, is_ours, secret};
 use crate::naming;
 
 const KEY: &str = "00000000000000000000000000000000000000000000000000000000000000aB";
@@ -45,8 +43,8 @@ fn a_random_number_that_is_no_key_is_drawn_again() {
         Ok(())
     });
     assert_eq!(json_of(&identity.unwrap())["private_key"], "01".repeat(32));
-    let failed = Identity::from_random("app", |_| Err(NoRandomness));
-    assert_eq!(failed, Err(NoRandomness));
+    let failed = Identity::from_random("app", |_| Err(IdentityProblem::NoRandomness));
+    assert_eq!(failed, Err(IdentityProblem::NoRandomness));
 }
 
 #[test]

@@ -4,9 +4,11 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::core::ObjectMeta;
+use podloom_api::names::portal::reason;
 
 use super::{LONGEST, Memory};
-use crate::world::{Content, OurIdentity, Problem, Try};
+use crate::check::Blocker;
+use crate::world::{Content, OurIdentity, Try};
 
 const UID: &str = "e-1";
 
@@ -68,7 +70,7 @@ fn tunnel(input: &str) -> Try {
 }
 
 /// How long to wait after each of these failures of the same try.
-fn waits(problems: impl Iterator<Item = Problem>) -> Vec<Duration> {
+fn waits(problems: impl Iterator<Item = Blocker>) -> Vec<Duration> {
     let memory = Memory::default();
     let now = Timestamp::UNIX_EPOCH;
     let waits = problems.map(|problem| {
@@ -78,8 +80,8 @@ fn waits(problems: impl Iterator<Item = Problem>) -> Vec<Duration> {
     waits.collect()
 }
 
-fn failed() -> impl Iterator<Item = Problem> {
-    std::iter::repeat_with(|| Problem::Deployment("invalid value".to_owned()))
+fn failed() -> impl Iterator<Item = Blocker> {
+    std::iter::repeat_with(|| Blocker::of_children(reason::DEPLOYMENT_REJECTED, "invalid value"))
 }
 
 /// As in the first minute of a node selector that the API server does not accept.
@@ -100,14 +102,14 @@ fn what_fails_is_tried_again_less_and_less_often() {
 
 #[test]
 fn a_denial_waits_for_a_change() {
-    let denied = std::iter::once(Problem::Denied("no".to_owned()));
+    let denied = std::iter::once(Blocker::of_mutators(reason::MUTATOR_DENIED, "no"));
     assert!(waits(denied)[0] >= LONGEST);
 }
 
 #[test]
 fn nothing_helps_in_a_namespace_that_ends() {
     let message = "unable to create new content in namespace team because it is being terminated";
-    let ended = std::iter::once(Problem::Deployment(message.to_owned()));
+    let ended = std::iter::once(Blocker::of_children(reason::DEPLOYMENT_REJECTED, message));
     assert!(waits(ended)[0] >= Duration::from_secs(30));
 }
 
@@ -116,7 +118,7 @@ fn another_try_starts_with_the_shortest_wait() {
     let memory = Memory::default();
     let now = Timestamp::UNIX_EPOCH;
     let refused = |input: &str| {
-        let problem = Problem::Failed("trap".to_owned());
+        let problem = Blocker::of_mutators(reason::MUTATOR_FAILED, "trap");
         memory
             .refused(UID, &tunnel(input), problem, now)
             .next

@@ -23,58 +23,44 @@ pub(crate) enum Answer {
 /// Why there is no usable answer: a word and a sentence of ours, without any text of the relay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Trouble {
-    code: TroubleCode,
+    code: &'static str,
     text: String,
 }
 
-/// The kinds of trouble.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TroubleCode {
-    Unreachable,
-    Timeout,
-    Tls,
-    BadResponse,
-    /// The relay's address is not public, and no exception allows it, or it is denied.
-    Blocked,
-}
+const UNREACHABLE: &str = "Unreachable";
+const TIMEOUT: &str = "Timeout";
+const TLS: &str = "TLSError";
+const BAD_RESPONSE: &str = "BadResponse";
+/// The relay's address is not public, and no exception allows it, or it is denied.
+const BLOCKED: &str = "Blocked";
 
 impl Trouble {
+    fn new(code: &'static str, text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self { code, text }
+    }
+
     /// Describes an answer that cannot be used.
     pub(super) fn bad_response(text: impl Into<String>) -> Self {
-        Self {
-            code: TroubleCode::BadResponse,
-            text: text.into(),
-        }
+        Self::new(BAD_RESPONSE, text)
     }
 
     /// Describes a relay that answered nothing in the time of a look.
     pub(super) fn late(after: Duration) -> Self {
-        Self {
-            code: TroubleCode::Timeout,
-            text: format!("it took longer than {} s to answer", after.as_secs()),
-        }
+        let text = format!("it took longer than {} s to answer", after.as_secs());
+        Self::new(TIMEOUT, text)
     }
 
     /// Describes a host that no name server can know.
     pub(super) fn no_host() -> Self {
-        Self {
-            code: TroubleCode::Unreachable,
-            text: "its host is not a valid DNS name".to_owned(),
-        }
+        Self::new(UNREACHABLE, "its host is not a valid DNS name")
     }
 
     /// Describes a relay whose name is one of the cluster.
     pub(super) fn in_cluster() -> Self {
         let text = "it is a name of the cluster, which is not looked up; an administrator can allow relays in the cluster with \
                     --portal-relay-allow-cidr";
-        Self::blocked(text)
-    }
-
-    fn blocked(text: &str) -> Self {
-        Self {
-            code: TroubleCode::Blocked,
-            text: text.to_owned(),
-        }
+        Self::new(BLOCKED, text)
     }
 
     /// Describes a failed request; none if it was not sent because too many others are running, which says nothing about the relay.
@@ -82,43 +68,23 @@ impl Trouble {
         let code = match error {
             RequestErrorKind::Busy { .. } => return None,
             RequestErrorKind::Blocked(blocked) => {
-                return Some(Self::blocked(match blocked.denied {
+                let text = match blocked.denied {
                     Some(_) => "an administrator denied its address with --portal-relay-deny-cidr",
                     None => {
                         "its address is not public; an administrator can allow it with \
                          --portal-relay-allow-cidr"
                     }
-                }));
+                };
+                return Some(Self::new(BLOCKED, text));
             }
-            RequestErrorKind::Resolve(_) | RequestErrorKind::Connect { .. } => {
-                TroubleCode::Unreachable
-            }
-            RequestErrorKind::Tls(_) => TroubleCode::Tls,
-            RequestErrorKind::TimedOut { .. } => TroubleCode::Timeout,
+            RequestErrorKind::Resolve(_) | RequestErrorKind::Connect { .. } => UNREACHABLE,
+            RequestErrorKind::Tls(_) => TLS,
+            RequestErrorKind::TimedOut { .. } => TIMEOUT,
             RequestErrorKind::TooLarge { .. }
             | RequestErrorKind::Redirected { .. }
-            | RequestErrorKind::BadResponse(_) => TroubleCode::BadResponse,
+            | RequestErrorKind::BadResponse(_) => BAD_RESPONSE,
         };
-        Some(Self {
-            code,
-            text: error.summary(),
-        })
-    }
-
-    pub(super) fn code(&self) -> TroubleCode {
-        self.code
-    }
-}
-
-impl TroubleCode {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Unreachable => "Unreachable",
-            Self::Timeout => "Timeout",
-            Self::Tls => "TLSError",
-            Self::BadResponse => "BadResponse",
-            Self::Blocked => "Blocked",
-        }
+        Some(Self::new(code, error.summary()))
     }
 }
 
@@ -141,7 +107,7 @@ impl fmt::Display for Answer {
 
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.code.as_str(), self.text)
+        write!(f, "{}: {}", self.code, self.text)
     }
 }
 
@@ -197,9 +163,7 @@ impl Link {
         let is_connected = self.is_connected();
         let status = match answer {
             _ if is_connected && bad < BAD_IN_A_ROW => RelayConnection::Connected,
-            Answer::Unusable(trouble) if trouble.code() == TroubleCode::Blocked => {
-                RelayConnection::Unknown
-            }
+            Answer::Unusable(trouble) if trouble.code == BLOCKED => RelayConnection::Unknown,
             Answer::Unusable(_) if bad < BAD_IN_A_ROW => RelayConnection::Unknown,
             _ => RelayConnection::Disconnected,
         };
@@ -246,17 +210,8 @@ impl Link {
         self
     }
 
-    /// Whether both look the same in a status.
-    pub(super) fn looks_like(&self, other: &Self) -> bool {
-        self.is_state_of(other) && self.last_error == other.last_error
-    }
-
-    /// Whether both look the same in a status but for the error.
-    pub(super) fn differs_in_error(&self, other: &Self) -> bool {
-        self.is_state_of(other) && self.last_error != other.last_error
-    }
-
-    fn is_state_of(&self, other: &Self) -> bool {
+    /// Whether both look the same in a status, but perhaps for the error.
+    pub(super) fn is_state_of(&self, other: &Self) -> bool {
         self.status == other.status && self.connected_at == other.connected_at
     }
 }

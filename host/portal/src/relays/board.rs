@@ -9,8 +9,7 @@ use jiff::Timestamp;
 use podloom_turns::lock;
 use tokio::time::Instant;
 
-use super::answer::Link;
-use super::answer::{Answer, Trouble};
+use super::answer::{Answer, Link, Trouble};
 use super::{Lease, Observation, UserId};
 use crate::check::Authority;
 
@@ -116,10 +115,9 @@ impl Board {
             of_relay.insert(lease.hostname.clone(), lease);
         }
         let relays: BTreeSet<Authority> = wanted.keys().cloned().collect();
-        let before = if relays.is_empty() {
-            state.users.remove(user)
-        } else {
-            state.users.insert(user.clone(), relays)
+        let before = match relays.is_empty() {
+            true => state.users.remove(user),
+            false => state.users.insert(user.clone(), relays),
         };
         let mut changed = BTreeSet::new();
         for authority in before.unwrap_or_default() {
@@ -211,7 +209,7 @@ impl Board {
     ) -> Option<(Vec<UserId>, Duration)> {
         let mut state = self.state();
         let relay = state.relays.get_mut(authority)?;
-        relay.schedule.looked(finding.look(), random, now);
+        relay.schedule.looked(finding, random, now);
         let mut changed = Vec::new();
         for (user, wishes) in &mut relay.wishes {
             let mut is_changed = false;
@@ -228,9 +226,8 @@ impl Board {
 
     /// Returns the wish for a lease, and whether the relay may be due earlier because of it.
     fn wish(&self, old: Option<Wish>, lease: Lease, date: Timestamp, now: Instant) -> (Wish, bool) {
-        let is_news = old
-            .as_ref()
-            .is_none_or(|old| old.has_ready_pod != lease.has_ready_pod);
+        let had_ready_pod = old.as_ref().map(|old| old.has_ready_pod);
+        let is_news = had_ready_pod != Some(lease.has_ready_pod);
         let mut wish = old.unwrap_or_else(|| Wish {
             has_ready_pod: false,
             link: lease.last_known.unwrap_or_default(),
@@ -301,30 +298,26 @@ impl Relay {
     fn question(&self, tenant: String, interval: Duration, now: Instant) -> Question {
         // The pause is an interval less a tenth at least.
         let old = interval.mul_f64(0.8);
-        let mut due: Vec<(Option<Instant>, &str)> = self
-            .all()
-            .filter(|(_, wish)| wish.has_ready_pod)
-            .filter(|(_, wish)| {
-                let age = wish.answered.map(|at| now.saturating_duration_since(at));
-                wish.lacking.is_urgent(now) || age.is_none_or(|age| age >= old)
-            })
+        let ready = self.all().filter(|(_, wish)| wish.has_ready_pod);
+        let hostnames = ready.clone().map(|(hostname, _)| hostname.to_owned());
+        let due = ready.filter(|(_, wish)| {
+            let age = wish.answered.map(|at| now.saturating_duration_since(at));
+            wish.lacking.is_urgent(now) || age.is_none_or(|age| age >= old)
+        });
+        let mut due: Vec<_> = due
             .map(|(hostname, wish)| (wish.answered, hostname))
             .collect();
         due.sort_unstable();
         let mut seen = BTreeSet::new();
         due.retain(|(_, hostname)| seen.insert(*hostname));
-        let ready = self.all().filter(|(_, wish)| wish.has_ready_pod);
         Question {
             tenant,
-            hostnames: ready.map(|(hostname, _)| hostname.to_owned()).collect(),
-            due: due
-                .into_iter()
-                .map(|(_, hostname)| hostname.to_owned())
-                .collect(),
+            hostnames: hostnames.collect(),
+            due: due.iter().map(|(_, it)| (*it).to_owned()).collect(),
         }
     }
 
-    fn all(&self) -> impl Iterator<Item = (&str, &Wish)> {
+    fn all(&self) -> impl Iterator<Item = (&str, &Wish)> + Clone {
         let wishes = self.wishes.values().flatten();
         wishes.map(|(hostname, wish)| (hostname.as_str(), wish))
     }
@@ -356,10 +349,10 @@ impl Wish {
     /// Shows what is known. Returns whether the status looks different now. A look that comes too early to show an error alone leaves it
     /// to a later one.
     fn show(&mut self, pause: Duration, now: Instant) -> bool {
-        if self.link.looks_like(&self.shown) {
-            return false;
-        }
-        if self.link.differs_in_error(&self.shown) {
+        if self.link.is_state_of(&self.shown) {
+            if self.link.last_error == self.shown.last_error {
+                return false;
+            }
             let age = self.error_shown.map(|at| now.saturating_duration_since(at));
             if age.is_some_and(|age| age < pause) {
                 return false;
@@ -368,17 +361,6 @@ impl Wish {
         }
         self.shown = self.link.clone();
         true
-    }
-}
-
-impl Finding {
-    /// How the look ended.
-    pub(super) fn look(&self) -> Look {
-        match self {
-            Self::Answers(_) => Look::Usable,
-            Self::Trouble(_) => Look::Unusable,
-            Self::Busy => Look::Busy,
-        }
     }
 }
 
@@ -484,17 +466,6 @@ const BACKOFF_LONGEST: Duration = Duration::from_mins(1);
 /// The pause if there was no room for the request.
 const BUSY: Duration = Duration::from_secs(1);
 
-/// How a look at a relay ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
-    /// The relay gave a usable answer.
-    Usable,
-    /// It did not.
-    Unusable,
-    /// It was not asked, since too many other requests are running.
-    Busy,
-}
-
 /// When a relay was asked last, and how long to wait after that.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Schedule {
@@ -526,15 +497,15 @@ impl Schedule {
     }
 
     /// Records a look that has just ended. The random number is from 0 to 1.
-    pub(super) fn looked(&mut self, look: Look, random: f64, now: Instant) {
+    pub(super) fn looked(&mut self, finding: &Finding, random: f64, now: Instant) {
         let failures = match self.last {
             Some((_, Pause::Backoff(failures) | Pause::Busy(failures))) => failures,
             Some((_, Pause::Interval(_))) | None => 0,
         };
-        let pause = match look {
-            Look::Usable => Pause::Interval(0.9 + 0.2 * random),
-            Look::Unusable => Pause::Backoff(failures.saturating_add(1)),
-            Look::Busy => Pause::Busy(failures),
+        let pause = match finding {
+            Finding::Answers(_) => Pause::Interval(0.9 + 0.2 * random),
+            Finding::Trouble(_) => Pause::Backoff(failures.saturating_add(1)),
+            Finding::Busy => Pause::Busy(failures),
         };
         self.last = Some((now, pause));
     }

@@ -59,26 +59,6 @@ pub(super) struct Asker {
     asks_cluster: bool,
 }
 
-/// What a request was for: the label `operation` of the metrics.
-#[derive(Clone, Copy)]
-enum Operation {
-    State,
-    Status,
-    Domain,
-    Probe,
-}
-
-impl Operation {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::State => "state",
-            Self::Status => "status",
-            Self::Domain => "domain",
-            Self::Probe => "probe",
-        }
-    }
-}
-
 impl Asker {
     pub(super) fn new(
         settings: &RelaySettings,
@@ -117,7 +97,7 @@ impl Asker {
         look.find().await.unwrap_or_else(|end| match end {
             End::Busy => Finding::Busy,
             End::Late => Finding::Trouble(Trouble::late(LOOK)),
-            End::UnknownPath => Finding::Trouble(no_relay()),
+            End::UnknownPath => Finding::Trouble(Trouble::bad_response(NO_RELAY)),
             End::Trouble(trouble) => Finding::Trouble(trouble),
         })
     }
@@ -145,6 +125,12 @@ enum End {
 impl End {
     fn of(error: &RequestErrorKind) -> Self {
         Trouble::of(error).map_or(Self::Busy, Self::Trouble)
+    }
+}
+
+impl From<Trouble> for End {
+    fn from(trouble: Trouble) -> Self {
+        Self::Trouble(trouble)
     }
 }
 
@@ -176,10 +162,10 @@ impl Look<'_> {
 
     /// Asks for all leases; none if the relay does not know this path, or has more leases than are read.
     async fn state(&self) -> Result<Option<BTreeMap<String, Answer>>, End> {
-        let Some(response) = self.get(Operation::State, "/api/state").await? else {
+        let Some(response) = self.get("state", "/api/state").await? else {
             return Ok(None);
         };
-        known(state(&response, &self.question.hostnames))
+        Ok(state(&response, &self.question.hostnames)?)
     }
 
     /// Asks about each hostname; none if the relay does not know this path, or there is no hostname to ask about.
@@ -207,7 +193,7 @@ impl Look<'_> {
             let answer = match asked {
                 Ok(answer) => answer,
                 Err(End::Trouble(trouble)) => Answer::Unusable(trouble),
-                Err(End::UnknownPath) => Answer::Unusable(no_status()),
+                Err(End::UnknownPath) => Answer::Unusable(Trouble::bad_response(NO_STATUS)),
                 Err(End::Busy | End::Late) => return None,
             };
             Some((hostname, answer))
@@ -226,16 +212,16 @@ impl Look<'_> {
     async fn status(&self, hostname: &str) -> Result<Option<Answer>, End> {
         // A hostname has no character that a query must escape.
         let path = format!("/tunnel/status?hostname={hostname}");
-        let response = self.get(Operation::Status, &path).await?;
+        let response = self.get("status", &path).await?;
         let response = response.ok_or_else(too_large)?;
-        known(tunnel(&response, hostname))
+        Ok(tunnel(&response, hostname)?)
     }
 
     /// Checks that this is a relay.
     async fn domain(&self) -> Result<(), End> {
-        let response = self.get(Operation::Domain, "/sdk/domain").await?;
+        let response = self.get("domain", "/sdk/domain").await?;
         let response = response.ok_or_else(too_large)?;
-        known(domain(&response))?.ok_or(End::UnknownPath)
+        domain(&response)?.ok_or(End::UnknownPath)
     }
 
     /// Sends a request to a hostname, at the relay's address. Whatever answers is the tunnel.
@@ -245,7 +231,7 @@ impl Look<'_> {
         let public = url(&format!("https://{hostname}:{port}/"))?;
         let request = Request {
             via: Some(&relay),
-            ..self.request(Operation::Probe, Method::HEAD, &public)
+            ..self.request("probe", Method::HEAD, &public)
         };
         match self.send(request).await? {
             Ok(_) => Ok(Answer::Ready),
@@ -255,7 +241,7 @@ impl Look<'_> {
     }
 
     /// Returns the answer to a request; none if its body is too large.
-    async fn get(&self, operation: Operation, path: &str) -> Result<Option<Response>, End> {
+    async fn get(&self, operation: &'static str, path: &str) -> Result<Option<Response>, End> {
         let url = url(&format!("{}{path}", self.relay))?;
         let request = self.request(operation, Method::GET, &url);
         match self.send(request).await? {
@@ -275,11 +261,11 @@ impl Look<'_> {
         Ok(sent.map_err(|error| error.kind))
     }
 
-    fn request<'a>(&'a self, operation: Operation, method: Method, url: &'a Url) -> Request<'a> {
+    fn request<'a>(&'a self, operation: &'static str, method: Method, url: &'a Url) -> Request<'a> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         Request {
-            operation: operation.as_str(),
+            operation,
             method,
             url,
             via: None,
@@ -314,22 +300,8 @@ impl Look<'_> {
     }
 }
 
-/// Returns what the relay answered; none if it does not know the path.
-fn known<T>(reply: Reply<T>) -> Result<Option<T>, End> {
-    match reply {
-        Reply::Known(answer) => Ok(Some(answer)),
-        Reply::UnknownPath => Ok(None),
-        Reply::Unusable(trouble) => Err(End::Trouble(trouble)),
-    }
-}
-
-fn no_status() -> Trouble {
-    Trouble::bad_response("it answers /tunnel/status for other hostnames only")
-}
-
-fn no_relay() -> Trouble {
-    Trouble::bad_response("it knows no path that relays have")
-}
+const NO_STATUS: &str = "it answers /tunnel/status for other hostnames only";
+const NO_RELAY: &str = "it knows no path that relays have";
 
 fn too_large() -> End {
     End::Trouble(Trouble::bad_response("its answer is too large"))
@@ -346,14 +318,8 @@ fn url(text: &str) -> Result<Url, End> {
 // status 200, so only JSON counts. A body is whatever the relay likes, up to the limit of the client: it is read in one pass, which
 // keeps nothing but what was looked for.
 
-/// What a relay answered to a request for one of its paths.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Reply<T> {
-    Known(T),
-    /// The relay has no such path.
-    UnknownPath,
-    Unusable(Trouble),
-}
+/// What a relay answered to a request for one of its paths; none if it has no such path.
+pub(super) type Reply<T> = Result<Option<T>, Trouble>;
 
 /// Reads the answer of `/api/state`: which of these hostnames have a lease. The result has each of them.
 pub(super) fn state(
@@ -365,51 +331,42 @@ pub(super) fn state(
 
 /// Reads the answer of `/tunnel/status` about a hostname.
 pub(super) fn tunnel(response: &Response, hostname: &str) -> Reply<Answer> {
-    match read(response, PhantomData::<Tunnel>) {
-        Reply::Known(tunnel) if tunnel.is_of_another(hostname) => {
-            Reply::Unusable(Trouble::bad_response("it answered for another hostname"))
-        }
-        Reply::Known(tunnel) => Reply::Known(match (tunnel.registered, tunnel.service_alive) {
-            (false, _) => Answer::NoLease,
-            (true, false) => Answer::LeaseNotReady,
-            (true, true) => Answer::Ready,
-        }),
-        Reply::UnknownPath => Reply::UnknownPath,
-        Reply::Unusable(trouble) => Reply::Unusable(trouble),
+    let Some(tunnel) = read(response, PhantomData::<Tunnel>)? else {
+        return Ok(None);
+    };
+    if tunnel.hostname.is_some_and(|found| found != hostname) {
+        return Err(Trouble::bad_response("it answered for another hostname"));
     }
+    Ok(Some(match (tunnel.registered, tunnel.service_alive) {
+        (false, _) => Answer::NoLease,
+        (true, false) => Answer::LeaseNotReady,
+        (true, true) => Answer::Ready,
+    }))
 }
 
 /// Reads the answer of `/sdk/domain`: whether this is a relay at all.
 pub(super) fn domain(response: &Response) -> Reply<()> {
-    match read(response, PhantomData::<Domain>) {
-        Reply::Known(Domain {}) => Reply::Known(()),
-        Reply::UnknownPath => Reply::UnknownPath,
-        Reply::Unusable(trouble) => Reply::Unusable(trouble),
-    }
+    let known = read(response, PhantomData::<Domain>)?;
+    Ok(known.map(|Domain {}| ()))
 }
 
 /// Reads an envelope; the seed reads its data.
 fn read<'de, S: DeserializeSeed<'de>>(response: &'de Response, seed: S) -> Reply<S::Value> {
     let status = response.status;
-    let unusable = |text: String| Reply::Unusable(Trouble::bad_response(text));
-    if status == StatusCode::NOT_FOUND {
-        return Reply::UnknownPath;
-    }
-    if status.is_server_error() {
-        return unusable(format!("it answered {}", status.as_u16()));
-    }
-    if !is_json(&response.headers) {
-        return Reply::UnknownPath;
+    let is_broken = status.is_server_error();
+    if status == StatusCode::NOT_FOUND || !is_broken && !is_json(&response.headers) {
+        return Ok(None);
     }
     if !status.is_success() {
-        return unusable(format!("it answered {}", status.as_u16()));
+        let text = format!("it answered {}", status.as_u16());
+        return Err(Trouble::bad_response(text));
     }
     let mut json = serde_json::Deserializer::from_slice(&response.body);
     let envelope = json.deserialize_map(Envelope(seed));
     match envelope.and_then(|read| json.end().map(|()| read)) {
-        Ok((true, Some(data))) => Reply::Known(data),
-        Ok(_) => unusable("it answered that the request failed".to_owned()),
-        Err(_) => unusable("its answer is not that of a relay".to_owned()),
+        Ok((true, Some(data))) => Ok(Some(data)),
+        Ok(_) => Err(Trouble::bad_response("it answered that the request failed")),
+        Err(_) => Err(Trouble::bad_response("its answer is not that of a relay")),
     }
 }
 
@@ -425,15 +382,6 @@ fn is_json(headers: &HeaderMap) -> bool {
 /// Reads an envelope: whether it is ok, and its data.
 struct Envelope<S>(S);
 
-#[derive(Deserialize)]
-#[serde(field_identifier, rename_all = "lowercase")]
-enum EnvelopeKey {
-    Ok,
-    Data,
-    #[serde(other)]
-    Other,
-}
-
 impl<'de, S: DeserializeSeed<'de>> Visitor<'de> for Envelope<S> {
     type Value = (bool, Option<S::Value>);
 
@@ -443,16 +391,16 @@ impl<'de, S: DeserializeSeed<'de>> Visitor<'de> for Envelope<S> {
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
         let (mut is_ok, mut data, mut seed) = (false, None, Some(self.0));
-        while let Some(key) = map.next_key()? {
-            match key {
-                EnvelopeKey::Ok => is_ok = matches!(map.next_value()?, Scalar::Flag(true)),
-                EnvelopeKey::Data => {
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "ok" => is_ok = matches!(map.next_value()?, Scalar::Flag(true)),
+                "data" => {
                     let seed = seed
                         .take()
                         .ok_or_else(|| M::Error::duplicate_field("data"))?;
                     data = Some(map.next_value_seed(seed)?);
                 }
-                EnvelopeKey::Other => drop(map.next_value::<IgnoredAny>()?),
+                _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
         Ok((is_ok, data))
@@ -461,14 +409,6 @@ impl<'de, S: DeserializeSeed<'de>> Visitor<'de> for Envelope<S> {
 
 /// Reads the data of `/api/state`.
 struct State<'a>(&'a BTreeSet<String>);
-
-#[derive(Deserialize)]
-#[serde(field_identifier, rename_all = "lowercase")]
-enum StateKey {
-    Leases,
-    #[serde(other)]
-    Other,
-}
 
 impl<'de> DeserializeSeed<'de> for State<'_> {
     type Value = BTreeMap<String, Answer>;
@@ -491,10 +431,10 @@ impl<'de> Visitor<'de> for State<'_> {
             .iter()
             .map(|hostname| (hostname.clone(), Answer::NoLease))
             .collect();
-        while let Some(key) = map.next_key()? {
-            match key {
-                StateKey::Leases => map.next_value_seed(Leases(&mut answers))?,
-                StateKey::Other => drop(map.next_value::<IgnoredAny>()?),
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "leases" => map.next_value_seed(Leases(&mut answers))?,
+                _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
         Ok(answers)
@@ -562,13 +502,6 @@ struct Tunnel {
     service_alive: bool,
 }
 
-impl Tunnel {
-    fn is_of_another(&self, hostname: &str) -> bool {
-        let found = self.hostname.as_deref();
-        found.is_some_and(|found| found != hostname)
-    }
-}
-
 /// The data of `/sdk/domain`.
 #[derive(Deserialize)]
 struct Domain {}
@@ -634,10 +567,9 @@ impl<'de> Visitor<'de> for ScalarVisitor {
 }
 
 fn positive(is_positive: bool) -> Scalar {
-    if is_positive {
-        Scalar::Positive
-    } else {
-        Scalar::Other
+    match is_positive {
+        true => Scalar::Positive,
+        false => Scalar::Other,
     }
 }
 

@@ -15,8 +15,8 @@ fn check_service(spec: Option<&Value>, expected: &str) {
             json!({ "apiVersion": "v1", "kind": "Service", "metadata": {}, "spec": spec });
         serde_json::from_value(service).unwrap()
     });
-    let problem = check(&wanted, found.as_ref()).err();
-    let problem = problem.map(|problem| format!("{}: {problem}", problem.reason()));
+    let problem = check(&wanted, found.as_ref());
+    let problem = problem.map(|problem| format!("{}: {}", problem.reason, problem.message));
     assert_eq!(problem.unwrap_or_default(), expected);
 }
 

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::cluster::Cluster;
 use super::server::{DEPLOYMENT, EXPOSE, SECRET, SECRETS};
-use crate::world::Try;
-use crate::world::{Action, ActionOutcome, Apply, Why};
+use crate::render::Rendered;
+use crate::world::{Action, ActionOutcome, Apply, Try, Why};
 
 /// The Deployment's controller has made all pods, and they are ready.
 fn all_ready(deployment: &mut Value) {
@@ -381,9 +381,13 @@ async fn a_deployment_that_somebody_created_meanwhile_is_left_alone() {
     let apply = Apply {
         why: Why::Missing,
         uid: None,
-        object: json!({ "kind": "Deployment", "metadata": { "name": "shop-tunnel" } }),
-        template_hash: String::new(),
-        chain: None,
+        rendered: Rendered {
+            input: String::new(),
+            object: json!({ "kind": "Deployment", "metadata": { "name": "shop-tunnel" } }),
+            template_hash: String::new(),
+            chain: None,
+            notes: Vec::new(),
+        },
         tried: Try::Identity { generation: None },
     };
     let outcome = cluster.act(&Action::Apply(Box::new(apply))).await;

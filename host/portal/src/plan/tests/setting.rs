@@ -5,21 +5,22 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use podloom_api::RelayConnection;
+use podloom_api::names::portal::reason;
 use podloom_engine::readable::Readable;
 use podloom_mutation::MutatedPod;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::check::Authority;
+use crate::check::{Authority, Blocker};
 use crate::plan::{Action, plan};
 use crate::relays::{Link, Observation};
-use crate::render::{Finished, Tunnel, finish};
+use crate::render::{Rendered, Tunnel, finish};
 use crate::settings::TunnelSettings;
 use crate::verdict::judge;
 use crate::world::{
-    ChainPolicy, Conflict, Content, Learned, OurIdentity, Problem, Refusal, Rendered,
-    SeenDeployment, SeenIdentity, Settings, Try, Turn, World,
+    ChainPolicy, Conflict, Content, Learned, OurIdentity, Refusal, SeenDeployment, SeenIdentity,
+    Settings, Try, Turn, World,
 };
 
 /// The world of the cases.
@@ -216,13 +217,7 @@ impl Case {
         }
         let mut world = world(&base, &setting);
         let input = judge(&world, &settings(ChainPolicy::Roll)).tunnel;
-        let tried = Try::Tunnel {
-            input: input
-                .as_ref()
-                .map_or_else(String::new, |it| it.input_hash.clone()),
-            chain: world.chain.clone(),
-            namespace: world.namespace_version.clone(),
-        };
+        let tried = world.tunnel_try(input.as_ref().map_or("", |it| &it.input_hash));
         world.refused = setting.refused.map(|refused| refused.of(&tried, &world));
         world.queued = setting.queued.then(|| tried.clone());
         let next = setting.next_repair;
@@ -236,10 +231,9 @@ impl Case {
         world.learned = Learned {
             metadata_rejected: setting.learned.metadata_rejected,
             is_adopted: setting.learned.is_adopted,
-            finished: rendered.zip(input).map(|(made, tunnel)| Rendered {
-                finished: finished(&tunnel, world.chain.as_deref(), made),
-                input: tunnel.input_hash,
+            rendered: rendered.zip(input).map(|(made, tunnel)| Rendered {
                 notes,
+                ..finished(&tunnel, world.chain.as_deref(), made)
             }),
             turn: setting.learned.turn.map(|turn| match turn {
                 When::Now => Turn::Now,
@@ -261,13 +255,26 @@ impl Case {
 
 impl Refused {
     fn of(self, tried: &Try, world: &World) -> Refusal {
-        let generation = world.expose.metadata.generation;
+        let tried = tried.clone();
         let (tried, problem) = match self.problem {
-            Failed::Denied(message) => (tried.clone(), Problem::Denied(message)),
-            Failed::Broken(message) => (tried.clone(), Problem::Failed(message)),
-            Failed::ResultInvalid(message) => (tried.clone(), Problem::ResultInvalid(message)),
-            Failed::Deployment(message) => (tried.clone(), Problem::Deployment(message)),
-            Failed::Identity(message) => (Try::Identity { generation }, Problem::Identity(message)),
+            Failed::Denied(message) => {
+                (tried, Blocker::of_mutators(reason::MUTATOR_DENIED, message))
+            }
+            Failed::Broken(message) => {
+                (tried, Blocker::of_mutators(reason::MUTATOR_FAILED, message))
+            }
+            Failed::ResultInvalid(message) => (
+                tried,
+                Blocker::of_mutators(reason::MUTATOR_RESULT_INVALID, message),
+            ),
+            Failed::Deployment(message) => (
+                tried,
+                Blocker::of_children(reason::DEPLOYMENT_REJECTED, message),
+            ),
+            Failed::Identity(message) => {
+                let problem = Blocker::of_children(reason::IDENTITY_REJECTED, message);
+                (world.identity_try(), problem)
+            }
         };
         let another = Try::Tunnel {
             input: "another".to_owned(),
@@ -316,7 +323,7 @@ fn steady(base: &Base) -> World {
 }
 
 /// What the chain made of a template.
-fn finished(tunnel: &Tunnel, chain: Option<&str>, made: Made) -> Finished {
+fn finished(tunnel: &Tunnel, chain: Option<&str>, made: Made) -> Rendered {
     let mut pod = tunnel.pod();
     if let Made::Another = made {
         pod["spec"]["priorityClassName"] = json!("high");
@@ -329,7 +336,7 @@ fn finished(tunnel: &Tunnel, chain: Option<&str>, made: Made) -> Finished {
         chain: chain.map(str::to_owned),
         ..MutatedPod::untouched(pod)
     };
-    finish(tunnel, &mutated).unwrap()
+    finish(tunnel, mutated).unwrap()
 }
 
 /// An object of the base world with a difference.
@@ -411,7 +418,7 @@ fn link(known: &Known) -> Option<Link> {
 }
 
 /// What a chain makes of a template that rolls when the chain changes.
-pub(crate) fn mutated(tunnel: &Tunnel, chain: Option<&str>) -> Finished {
+pub(crate) fn mutated(tunnel: &Tunnel, chain: Option<&str>) -> Rendered {
     let made = match chain {
         Some("chain-1") => Made::Same,
         _ => Made::Another,

@@ -12,7 +12,7 @@ use crate::plan::plan;
 use crate::verdict::judge;
 use crate::world::{Action, Apply};
 use crate::world::{
-    Content, Learned, OurIdentity, Rendered, SeenDeployment, SeenIdentity, Settings, Turn, World,
+    Content, Learned, OurIdentity, SeenDeployment, SeenIdentity, Settings, Turn, World,
 };
 
 /// The actions of a pass, and the turn that it gets.
@@ -77,12 +77,8 @@ fn done(world: &mut World, settings: &Settings, action: Action, turn: Turn) -> b
         Action::Adopt => world.learned.is_adopted = true,
         Action::Mutate(_) => {
             let tunnel = judge(world, settings).tunnel.unwrap();
-            let finished = super::setting::mutated(&tunnel, world.chain.as_deref());
-            world.learned.finished = Some(Rendered {
-                input: tunnel.input_hash,
-                finished,
-                notes: Vec::new(),
-            });
+            let rendered = super::setting::mutated(&tunnel, world.chain.as_deref());
+            world.learned.rendered = Some(rendered);
         }
         Action::TakeTurn(_) => world.learned.turn = Some(turn),
         Action::Apply(apply) => applied(world, &apply),
@@ -110,7 +106,7 @@ fn secret(world: &World) -> ObjectMeta {
 
 /// The Deployment after it was applied: its controller has not seen it yet.
 fn applied(world: &mut World, apply: &Apply) {
-    let mut deployment: Deployment = serde_json::from_value(apply.object.clone()).unwrap();
+    let mut deployment: Deployment = serde_json::from_value(apply.rendered.object.clone()).unwrap();
     let before = match &world.deployment {
         SeenDeployment::Found(found) => Some(Arc::clone(found)),
         _ => None,
@@ -129,8 +125,8 @@ fn applied(world: &mut World, apply: &Apply) {
     );
     world.learned.applied = Some(AppliedTunnel {
         generation: Some(generation),
-        template_hash: Some(apply.template_hash.clone()),
-        chain_digest: apply.chain.clone(),
+        template_hash: Some(apply.rendered.template_hash.clone()),
+        chain_digest: apply.rendered.chain.clone(),
     });
     world.deployment = SeenDeployment::Found(Arc::new(deployment));
 }

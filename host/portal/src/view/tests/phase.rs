@@ -3,7 +3,7 @@ use podloom_api::PortalPhase::{Degraded, Failed, Pending, Ready};
 use proptest::prelude::*;
 
 use super::super::phase;
-use super::super::{Blocked, Facts, Window};
+use super::super::{Blocked, Facts};
 
 /// A PortalExpose that was just created, and has (ready, desired, connected, targets).
 fn fresh((ready, desired, connected, targets): (i32, i32, usize, usize)) -> Facts {
@@ -16,7 +16,7 @@ fn fresh((ready, desired, connected, targets): (i32, i32, usize, usize)) -> Fact
         connected,
         disconnected: 0,
         blocked: Blocked::No,
-        window: Window::Open,
+        is_open: true,
         previous: None,
     }
 }
@@ -24,7 +24,7 @@ fn fresh((ready, desired, connected, targets): (i32, i32, usize, usize)) -> Fact
 /// One that had its time to start. The relays that are not connected are disconnected.
 fn late((ready, desired, connected, targets): (i32, i32, usize, usize)) -> Facts {
     Facts {
-        window: Window::Closed,
+        is_open: false,
         previous: Some(Degraded),
         disconnected: targets - connected,
         ..fresh((ready, desired, connected, targets))
@@ -155,11 +155,7 @@ fn any_facts() -> impl Strategy<Value = Facts> {
             connected,
             disconnected: disconnected.min(targets - connected),
             blocked,
-            window: if flags.2 {
-                Window::Open
-            } else {
-                Window::Closed
-            },
+            is_open: flags.2,
             previous,
         }
     })

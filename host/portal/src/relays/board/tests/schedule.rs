@@ -1,5 +1,12 @@
 use super::super::*;
 
+/// How a look ended.
+type Look = fn() -> Finding;
+
+const USABLE: Look = || Finding::Answers(BTreeMap::new());
+const UNUSABLE: Look = || Finding::Trouble(Trouble::no_host());
+const BUSY_LOOK: Look = || Finding::Busy;
+
 const INTERVAL: Duration = Duration::from_secs(30);
 
 /// Looks at a relay with these results, each as soon as it is due, and returns the pauses after them.
@@ -9,7 +16,7 @@ fn pauses(looks: &[(Look, f64)], soon: bool) -> Vec<Duration> {
     looks
         .iter()
         .map(|(look, random)| {
-            schedule.looked(*look, *random, now);
+            schedule.looked(&look(), *random, now);
             let due = schedule.due(INTERVAL, soon, now);
             let pause = due - now;
             now = due;
@@ -30,13 +37,13 @@ fn a_new_relay_is_due_at_once() {
 
 #[test]
 fn a_relay_that_answers_is_asked_at_the_interval_plus_or_minus_a_tenth() {
-    let looks = [0.0, 0.5, 1.0].map(|random| (Look::Usable, random));
+    let looks = [0.0, 0.5, 1.0].map(|random| (USABLE, random));
     assert_eq!(pauses(&looks, false), seconds(&[27, 30, 33]));
 }
 
 #[test]
 fn a_relay_that_answers_is_asked_soon_while_a_tunnel_is_waited_for() {
-    let looks = [(Look::Usable, 0.0), (Look::Usable, 1.0)];
+    let looks = [(USABLE, 0.0), (USABLE, 1.0)];
     assert_eq!(pauses(&looks, true), seconds(&[2, 2]));
 }
 
@@ -44,29 +51,29 @@ fn a_relay_that_answers_is_asked_soon_while_a_tunnel_is_waited_for() {
 fn to_ask_soon_never_means_later_than_the_interval() {
     let mut schedule = Schedule::default();
     let now = Instant::now();
-    schedule.looked(Look::Usable, 0.0, now);
+    schedule.looked(&USABLE(), 0.0, now);
     let short = Duration::from_millis(500);
     assert_eq!(schedule.due(short, true, now) - now, short);
 }
 
 #[test]
 fn a_relay_that_does_not_answer_is_asked_after_doubling_pauses() {
-    let looks = [(Look::Unusable, 0.0); 9];
+    let looks = [(UNUSABLE, 0.0); 9];
     for soon in [false, true] {
         let expected = seconds(&[1, 2, 4, 8, 16, 32, 60, 60, 60]);
         assert_eq!(pauses(&looks, soon), expected);
     }
-    let many = vec![(Look::Unusable, 0.0); 200];
+    let many = vec![(UNUSABLE, 0.0); 200];
     assert_eq!(pauses(&many, false).last(), Some(&BACKOFF_LONGEST));
 }
 
 #[test]
 fn an_answer_ends_the_doubling() {
     let looks = [
-        (Look::Unusable, 0.5),
-        (Look::Unusable, 0.5),
-        (Look::Usable, 0.5),
-        (Look::Unusable, 0.5),
+        (UNUSABLE, 0.5),
+        (UNUSABLE, 0.5),
+        (USABLE, 0.5),
+        (UNUSABLE, 0.5),
     ];
     assert_eq!(pauses(&looks, false), seconds(&[1, 2, 30, 1]));
 }
@@ -74,12 +81,12 @@ fn an_answer_ends_the_doubling() {
 #[test]
 fn a_request_without_room_is_repeated_and_counts_as_nothing() {
     let looks = [
-        (Look::Unusable, 0.5),
-        (Look::Unusable, 0.5),
-        (Look::Busy, 0.5),
-        (Look::Busy, 0.5),
-        (Look::Unusable, 0.5),
-        (Look::Usable, 0.5),
+        (UNUSABLE, 0.5),
+        (UNUSABLE, 0.5),
+        (BUSY_LOOK, 0.5),
+        (BUSY_LOOK, 0.5),
+        (UNUSABLE, 0.5),
+        (USABLE, 0.5),
     ];
     assert_eq!(pauses(&looks, false), seconds(&[1, 2, 1, 1, 4, 30]));
 }
