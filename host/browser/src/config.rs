@@ -215,16 +215,12 @@ fn acceptance(world: &World) -> Acceptance<'_> {
 }
 
 fn accepted(acceptance: &Acceptance<'_>) -> NewCondition {
-    NewCondition {
-        type_: names::condition::ACCEPTED,
-        status: if acceptance.is_accepted() {
-            ConditionStatus::True
-        } else {
-            ConditionStatus::False
-        },
-        reason: acceptance.reason().to_owned(),
-        message: acceptance.message(),
-    }
+    let status = match acceptance.is_accepted() {
+        true => ConditionStatus::True,
+        false => ConditionStatus::False,
+    };
+    let (reason, message) = (acceptance.reason(), acceptance.message());
+    NewCondition::new(names::condition::ACCEPTED, status, reason, message)
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ const FORGET: Duration = Duration::from_hours(1);
 #[derive(Clone, Default)]
 pub(crate) struct Memory(Arc<Mutex<HashMap<String, Entry>>>);
 
+#[derive(Default)]
 struct Entry {
     /// The pod that we created, and when.
     pod: Option<(Arc<SeenPod>, Instant)>,
@@ -42,7 +43,8 @@ struct Entry {
     disruption: Option<Disruption>,
     /// Why the API server last rejected our labels, and when.
     labels_rejected: Option<(String, Instant)>,
-    at: Instant,
+    /// When it was changed last.
+    at: Option<Instant>,
 }
 
 impl Memory {
@@ -138,7 +140,7 @@ impl Memory {
     pub(crate) fn forget(&self, browser: &ObjectMeta) {
         let mut entries = lock(&self.0);
         entries.remove(uid(browser));
-        entries.retain(|_, entry| entry.at.elapsed() < FORGET);
+        entries.retain(|_, entry| entry.at.is_some_and(|at| at.elapsed() < FORGET));
         if entries.is_empty() {
             entries.shrink_to_fit();
         }
@@ -150,8 +152,8 @@ impl Memory {
 
     fn note_uid<T>(&self, uid: &str, change: impl FnOnce(&mut Entry) -> T) -> T {
         let mut entries = lock(&self.0);
-        let entry = entries.entry(uid.to_owned()).or_insert_with(Entry::new);
-        entry.at = Instant::now();
+        let entry = entries.entry(uid.to_owned()).or_default();
+        entry.at = Some(Instant::now());
         change(entry)
     }
 
@@ -168,19 +170,6 @@ impl Memory {
 }
 
 impl Entry {
-    fn new() -> Self {
-        Self {
-            pod: None,
-            first_seen: None,
-            lacks_config: None,
-            late: None,
-            saw_pod_go: false,
-            disruption: None,
-            labels_rejected: None,
-            at: Instant::now(),
-        }
-    }
-
     fn is_empty(&self) -> bool {
         self.pod.is_none()
             && self.first_seen.is_none()

@@ -86,17 +86,8 @@ impl World {
     }
 
     pub(crate) fn has_finalizer(&self) -> bool {
-        self.finalizers()
-            .iter()
-            .any(|name| name == names::finalizer::BROWSER)
-    }
-
-    pub(crate) fn finalizers(&self) -> &[String] {
-        self.browser
-            .metadata
-            .finalizers
-            .as_deref()
-            .unwrap_or_default()
+        let mut finalizers = self.browser.metadata.finalizers.iter().flatten();
+        finalizers.any(|name| name == names::finalizer::BROWSER)
     }
 
     /// The UID of the pod that was created for this Browser.

@@ -235,12 +235,10 @@ impl ExposeKind {
     }
 
     fn secret<'a>(&'a self, ctx: &'a Context, world: &'a World, name: &'a str) -> Target<'a> {
-        let resource = &self.resources.secret;
-        let expose = self.expose(ctx, world);
         Target {
-            resource,
+            resource: &self.resources.secret,
             name,
-            ..expose
+            ..self.expose(ctx, world)
         }
     }
 }
@@ -497,12 +495,10 @@ impl ExposeKind {
     }
 
     fn deployment<'a>(&'a self, ctx: &'a Context, world: &'a World, name: &'a str) -> Target<'a> {
-        let resource = &self.resources.deployment;
-        let expose = self.expose(ctx, world);
         Target {
-            resource,
+            resource: &self.resources.deployment,
             name,
-            ..expose
+            ..self.expose(ctx, world)
         }
     }
 }

@@ -53,13 +53,9 @@ impl FromStr for ClientVersion {
     type Err = VersionError;
 
     fn from_str(text: &str) -> Result<Self, VersionError> {
-        let mut parts = text.split('.').map(number);
-        let mut next = || parts.next().flatten().ok_or(VersionError);
-        let version = Self::of(next()?, next()?, next()?);
-        match parts.next() {
-            None => Ok(version),
-            Some(_) => Err(VersionError),
-        }
+        let numbers: Option<Vec<u64>> = text.split('.').map(number).collect();
+        let numbers = numbers.and_then(|numbers| numbers.try_into().ok());
+        numbers.map(Self).ok_or(VersionError)
     }
 }
 
