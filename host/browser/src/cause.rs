@@ -110,15 +110,7 @@ impl Cause {
             Self::Unconfigured(_) | Self::InvalidConfig(_) | Self::InvalidPod(_) => {
                 names::reason::BROWSER_POD_SPEC
             }
-            Self::Completed
-            | Self::InvalidOptions(_)
-            | Self::Denied(_)
-            | Self::PluginFailed(_)
-            | Self::PodForbidden(_)
-            | Self::MetadataRefused(_)
-            | Self::NameTaken { .. }
-            | Self::CreationTimeout { .. }
-            | Self::PodLost => self.event(),
+            _ => self.event(),
         }
     }
 

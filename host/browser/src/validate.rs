@@ -98,28 +98,31 @@ pub fn browser_config(
     let acceptance = accept_one(config, &others);
     let old = old.filter(|_| !acceptance.problems.is_empty());
     let old = old.map(|old| accept_one(ConfigRef::from(old), &[]));
-    of_config(&acceptance, &Stored::of(old.as_ref()))
+    of_config(&acceptance, stored(old.as_ref()).as_ref())
 }
 
 /// What is to say about a BrowserConfig that was checked beside all others, and is new.
 pub fn accepted(acceptance: &Acceptance<'_>) -> Findings {
-    of_config(acceptance, &Stored::Nothing)
+    of_config(acceptance, Some(&Stored::new()))
 }
 
-fn of_config(acceptance: &Acceptance<'_>, stored: &Stored<'_>) -> Findings {
+fn of_config(acceptance: &Acceptance<'_>, stored: Option<&Stored<'_>>) -> Findings {
+    let had = |pair: Pair<'_>, text: &str| {
+        stored.is_none_or(|stored| stored.get(text).is_some_and(|pairs| pairs.contains(&pair)))
+    };
     let mut findings = Findings::default();
     for Problem { pairs, text } in &acceptance.problems {
         let subject = || Subject::Problem;
         if pairs.is_empty() {
             let finding = about(&[], text, subject());
             match stored {
-                Stored::Unexamined => findings.warnings.push(finding),
-                Stored::Nothing | Stored::Problems(_) => findings.refusals.push(finding),
+                None => findings.warnings.push(finding),
+                Some(_) => findings.refusals.push(finding),
             }
             continue;
         }
         let (known, new): (Vec<Pair<'_>>, Vec<Pair<'_>>) =
-            pairs.iter().partition(|pair| stored.has(**pair, text));
+            pairs.iter().partition(|pair| had(**pair, text));
         let found = |pairs: &[Pair<'_>]| (!pairs.is_empty()).then(|| about(pairs, text, subject()));
         findings.refusals.extend(found(&new));
         findings.warnings.extend(found(&known));
@@ -148,46 +151,26 @@ fn at_most(most: usize, mut findings: impl Iterator<Item = Finding>) -> Vec<Find
     kept
 }
 
-/// What was wrong with the object before its update.
-enum Stored<'a> {
-    /// There was none.
-    Nothing,
-    /// These problems, by text.
-    Problems(BTreeMap<&'a str, BTreeSet<Pair<'a>>>),
-    /// Not all of it was examined, so everything may have been wrong.
-    Unexamined,
-}
+/// What was wrong with the object before its update, by text.
+type Stored<'a> = BTreeMap<&'a str, BTreeSet<Pair<'a>>>;
 
-impl<'a> Stored<'a> {
-    fn of(acceptance: Option<&'a Acceptance<'a>>) -> Self {
-        let Some(acceptance) = acceptance else {
-            return Self::Nothing;
-        };
-        let mut found: BTreeMap<&str, BTreeSet<Pair<'_>>> = BTreeMap::new();
-        let mut by_version: BTreeMap<Pair<'_>, usize> = BTreeMap::new();
-        for Problem { pairs, text } in &acceptance.problems {
-            found.entry(text).or_default().extend(pairs);
-            for pair in pairs {
-                *by_version.entry(*pair).or_default() += 1;
-            }
-        }
-        let is_full = |count: usize| count >= FOUND_MAX;
-        let is_unexamined = found.values().any(BTreeSet::is_empty)
-            || is_full(acceptance.problems.len())
-            || by_version.into_values().any(is_full);
-        if is_unexamined {
-            return Self::Unexamined;
-        }
-        Self::Problems(found)
-    }
-
-    fn has(&self, pair: Pair<'_>, text: &str) -> bool {
-        match self {
-            Self::Nothing => false,
-            Self::Problems(found) => found.get(text).is_some_and(|pairs| pairs.contains(&pair)),
-            Self::Unexamined => true,
+/// Returns what was wrong with the object before its update, if there was one. None if not all of it was examined, so that everything
+/// may have been wrong.
+fn stored<'a>(acceptance: Option<&'a Acceptance<'a>>) -> Option<Stored<'a>> {
+    let mut found = Stored::new();
+    let mut by_version: BTreeMap<Pair<'_>, usize> = BTreeMap::new();
+    let problems = acceptance.map_or(&[][..], |acceptance| &acceptance.problems);
+    for Problem { pairs, text } in problems {
+        found.entry(text).or_default().extend(pairs);
+        for pair in pairs {
+            *by_version.entry(*pair).or_default() += 1;
         }
     }
+    let is_full = |count: usize| count >= FOUND_MAX;
+    let is_unexamined = found.values().any(BTreeSet::is_empty)
+        || is_full(problems.len())
+        || by_version.into_values().any(is_full);
+    (!is_unexamined).then_some(found)
 }
 
 /// The spec of a Browser that asks for a version.
