@@ -88,9 +88,7 @@ pub(crate) fn warn(message: &str) {
 /// A missing directory or an invalid bundle is an error of the input. Any other I/O error is not.
 fn unreadable(directory: &Path, error: BundleError) -> CommandError {
     let disk = match &error {
-        BundleError::Open { source, .. }
-        | BundleError::ReadManifest { source, .. }
-        | BundleError::ReadFile { source, .. } => Some(source.kind()),
+        BundleError::Open { source, .. } | BundleError::Read { source, .. } => Some(source.kind()),
         _ => None,
     };
     let missing = [ErrorKind::NotFound, ErrorKind::NotADirectory];

@@ -11,8 +11,8 @@ use std::{fs, io};
 use podloom_mutation::show_bytes;
 
 use crate::file::or_large;
-use crate::limits::{BUNDLE_BYTES, MANIFEST_BYTES, PluginSize, SIGNATURE_BYTES};
-use crate::manifest::{FileName, MANIFEST, Manifest, ManifestError, PluginEntry};
+use crate::limits::{BUNDLE_BYTES, MANIFEST_BYTES, SIGNATURE_BYTES};
+use crate::manifest::{self, FileName, MANIFEST, Manifest, PluginEntry};
 use crate::text;
 
 /// The symbolic link that the kubelet swaps to update a volume atomically.
@@ -33,20 +33,11 @@ pub enum BundleError {
         /// Why.
         source: io::Error,
     },
-    /// There is no manifest.
-    #[error(
-        "{} holds no {MANIFEST}, so it is not a plugin bundle; for a chain without plugins, add a {MANIFEST} with `plugins: []`",
-        .path.display()
-    )]
-    NoManifest {
-        /// The directory.
-        path: PathBuf,
-    },
-    /// The manifest cannot be read.
-    #[error("cannot read {}", .path.display())]
-    ReadManifest {
-        /// The manifest.
-        path: PathBuf,
+    /// The manifest or a plugin's file cannot be read.
+    #[error("{message}")]
+    Read {
+        /// Which file.
+        message: String,
         /// Why.
         source: io::Error,
     },
@@ -56,64 +47,11 @@ pub enum BundleError {
         /// The directory.
         path: PathBuf,
         /// What is wrong with it. It is part of the message, not its source.
-        problem: ManifestError,
+        problem: String,
     },
-    /// A plugin's file is missing.
-    #[error(
-        "{MANIFEST}:{line}: plugin {plugin} names the file {file}, which is not in the bundle; the bundle holds {present}"
-    )]
-    NoFile {
-        /// The plugin.
-        plugin: String,
-        /// Its file.
-        file: String,
-        /// The line of the manifest that lists it.
-        line: u64,
-        /// The plugin files in the bundle.
-        present: String,
-    },
-    /// A plugin's file cannot be read.
-    #[error("{MANIFEST}:{line}: cannot read the file {file} of plugin {plugin}")]
-    ReadFile {
-        /// The plugin.
-        plugin: String,
-        /// Its file.
-        file: String,
-        /// The line of the manifest that lists it.
-        line: u64,
-        /// Why.
-        source: io::Error,
-    },
-    /// A plugin's file is too large.
-    #[error(
-        "{MANIFEST}:{line}: the file {file} of plugin {plugin} is larger than {}{}",
-        show_bytes(size.shipped_bytes()),
-        or_large(*size)
-    )]
-    TooLarge {
-        /// The plugin.
-        plugin: String,
-        /// Its file.
-        file: String,
-        /// The line of the manifest that lists it.
-        line: u64,
-        /// How large it may be.
-        size: PluginSize,
-    },
-    /// The plugins' files together are too large.
-    #[error(
-        "{MANIFEST}:{line}: with the file {file} of plugin {plugin} the bundle is larger than {}; compress its plugins, or \
-         remove some",
-        show_bytes(BUNDLE_BYTES)
-    )]
-    TooLargeInAll {
-        /// The plugin with which the bundle exceeds the limit.
-        plugin: String,
-        /// Its file.
-        file: String,
-        /// The line of the manifest that lists it.
-        line: u64,
-    },
+    /// A file is missing or too large.
+    #[error("{0}")]
+    File(String),
     /// It changed during each attempt to read it.
     #[error(
         "the plugin directory {} kept changing while it was read; stop writing to it for a moment",
@@ -130,11 +68,17 @@ impl BundleError {
     pub(crate) fn is_of_the_disk(&self) -> bool {
         match self {
             Self::Open { .. } | Self::Unstable { .. } => true,
-            Self::ReadManifest { source, .. } | Self::ReadFile { source, .. } => {
-                source.kind() != NOT_A_FILE
-            }
+            Self::Read { source, .. } => source.kind() != NOT_A_FILE,
             _ => false,
         }
+    }
+
+    fn no_file(entry: &PluginEntry, present: &[String]) -> Self {
+        let (line, plugin, file) = (entry.line(), &entry.name.value.0, &entry.file.0);
+        Self::File(format!(
+            "{MANIFEST}:{line}: plugin {plugin} names the file {file}, which is not in the bundle; the bundle holds {}",
+            text::list(present)
+        ))
     }
 }
 
@@ -187,12 +131,7 @@ impl Bundle {
         let names: Vec<String> = given.keys().cloned().collect();
         Self::of((text, None), manifest, |entry| {
             let file = given.remove(&entry.file.0);
-            file.ok_or_else(|| BundleError::NoFile {
-                plugin: entry.name.value.0.clone(),
-                file: entry.file.0.clone(),
-                line: entry.line(),
-                present: text::list(&names),
-            })
+            file.ok_or_else(|| BundleError::no_file(entry, &names))
         })
     }
 
@@ -262,20 +201,21 @@ fn resolve(directory: &Path) -> Result<PathBuf, BundleError> {
 }
 
 fn read_at(root: &Path, directory: &Path) -> Result<Bundle, BundleError> {
-    let text = read(root, MANIFEST, MANIFEST_BYTES).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => BundleError::NoManifest {
-            path: directory.to_owned(),
-        },
-        _ => BundleError::ReadManifest {
-            path: directory.join(MANIFEST),
-            source: error,
-        },
+    let text = read(root, MANIFEST, MANIFEST_BYTES).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => BundleError::File(format!(
+            "{} holds no {MANIFEST}, so it is not a plugin bundle; for a chain without plugins, add a {MANIFEST} with `plugins: []`",
+            directory.display()
+        )),
+        _ => {
+            let message = format!("cannot read {}", directory.join(MANIFEST).display());
+            BundleError::Read { message, source }
+        }
     })?;
     let wrong = |problem| BundleError::Manifest {
         path: directory.to_owned(),
         problem,
     };
-    let text: Arc<[u8]> = text.ok_or(ManifestError::TooLarge).map_err(wrong)?.into();
+    let text: Arc<[u8]> = text.ok_or_else(|| wrong(manifest::too_large()))?.into();
     let manifest = Manifest::parse(&text).map_err(wrong)?;
     // What cannot be read is no signature: only those who ask for one look at it, and they hear that there is none.
     let signature = read(root, SIGNATURE, SIGNATURE_BYTES);
@@ -286,53 +226,46 @@ fn read_at(root: &Path, directory: &Path) -> Result<Bundle, BundleError> {
         bytes += file.len();
         match bytes {
             0..=BUNDLE_BYTES => Ok(file),
-            _ => Err(BundleError::TooLargeInAll {
-                plugin: entry.name.value.0.clone(),
-                file: entry.file.0.clone(),
-                line: entry.line(),
-            }),
+            _ => Err(BundleError::File(format!(
+                "{MANIFEST}:{}: with the file {} of plugin {} the bundle is larger than {}; compress its plugins, or remove some",
+                entry.line(),
+                entry.file.0,
+                entry.name.value.0,
+                show_bytes(BUNDLE_BYTES)
+            ))),
         }
     })
 }
 
 fn read_plugin(root: &Path, entry: &PluginEntry) -> Result<Arc<[u8]>, BundleError> {
-    let (plugin, file, line) = (
-        entry.name.value.0.clone(),
-        entry.file.0.clone(),
-        entry.line(),
-    );
+    let (line, plugin, file) = (entry.line(), &entry.name.value.0, &entry.file.0);
     let size = entry.limits.size;
-    match read(root, &file, size.shipped_bytes()) {
+    match read(root, file, size.shipped_bytes()) {
         Ok(Some(bytes)) => Ok(bytes.into()),
-        Ok(None) => Err(BundleError::TooLarge {
-            plugin,
-            file,
-            line,
-            size,
-        }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(BundleError::NoFile {
-            plugin,
-            file,
-            line,
-            present: plugin_files(root),
-        }),
-        Err(source) => Err(BundleError::ReadFile {
-            plugin,
-            file,
-            line,
-            source,
-        }),
+        Ok(None) => Err(BundleError::File(format!(
+            "{MANIFEST}:{line}: the file {file} of plugin {plugin} is larger than {}{}",
+            show_bytes(size.shipped_bytes()),
+            or_large(size)
+        ))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(BundleError::no_file(entry, &plugin_files(root)))
+        }
+        Err(source) => {
+            let message =
+                format!("{MANIFEST}:{line}: cannot read the file {file} of plugin {plugin}");
+            Err(BundleError::Read { message, source })
+        }
     }
 }
 
-fn plugin_files(root: &Path) -> String {
+fn plugin_files(root: &Path) -> Vec<String> {
     let entries = root.read_dir().into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let mut names: Vec<String> = names
         .filter(|name| name.ends_with(".wasm") || name.ends_with(".wasm.gz"))
         .collect();
     names.sort_unstable();
-    text::list(&names)
+    names
 }
 
 /// The error kind for something that is not a regular file in the directory.

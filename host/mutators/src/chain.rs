@@ -16,7 +16,6 @@ use podloom_turns::Lines;
 use serde_json::Value;
 
 pub use self::load::{ChainError, PluginGrants};
-pub use self::order::{Influence, OrderDependence};
 use crate::engine::Engine;
 use crate::limits::{CONTAINERS, PATCH_BYTES};
 use crate::manifest::FailurePolicy;

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use wasmparser::{CanonicalFunction, CanonicalOption, Encoding, Parser, Payload};
 use wit_component::ComponentEncoder;
 
-pub use self::bounds::TooMuch;
 use crate::contract::{self, PACKAGE, SERVED};
-use crate::engine::{CompileThreadError, Engine, compile_in_turn};
+use crate::engine::{Engine, compile_in_turn};
+use crate::error::PluginError;
 use crate::limits::PluginSize;
 use crate::request::Until;
 use crate::sandbox::{Component, LinkedCode, Module};
@@ -39,93 +39,30 @@ pub enum Form {
     Component,
 }
 
-/// Why Wasm is not a plugin that this host can run. Each message continues a sentence that begins with the plugin.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ComponentError {
-    /// It is not valid Wasm, or uses unsupported features.
-    #[error("is damaged or uses a WebAssembly feature that this host does not support: {0}")]
-    Parse(String),
-    /// Components nested more deeply than any toolchain nests them.
-    #[error("nests components too deeply")]
-    Nested,
-    /// Components that call each other, for which the compiler would generate adapters.
-    #[error(
-        "is composed of several components, but a plugin must be a single one; link the code into one core module, and build the plugin from that"
-    )]
-    Adapter,
-    /// Imports that are not in the contract.
-    #[error("{}", foreign(.0))]
-    ForeignImports(Vec<ForeignImport>),
-    /// Valid Wasm without the plugin interface.
-    #[error("exports no {PACKAGE}/plugin; build it with podloom-plugin-sdk and its mutator! macro")]
-    NoPlugin,
-    /// Built for another version of the contract.
-    #[error(
-        "is built for version {found} of the contract {PACKAGE}, but this host supports {SERVED}; rebuild it with podloom-plugin-sdk {SERVED}"
-    )]
-    Version {
-        /// The version in the names that the plugin imports and exports.
-        found: String,
-    },
-    /// A core module without the custom section that describes its world.
-    #[error(
-        "is a core module without component metadata; keep the custom sections named component-type when you strip it"
-    )]
-    NoMetadata,
-    /// A core module that does not match its metadata.
-    #[error("cannot be encoded as a component: {0}")]
-    Encode(String),
-    /// More of something than real plugins have, which would keep the compiler busy for minutes.
-    #[error(transparent)]
-    TooMuch(#[from] TooMuch),
-    /// The time for building its chain was over before it was compiled.
-    #[error("was not compiled in time: building the chain took too long")]
-    NoTimeLeft,
-    /// The compiler failed.
-    #[error("does not compile: {0}")]
-    Compile(String),
-    /// Its imports or exports have other types than those of the contract.
-    #[error("does not match the contract: {0}")]
-    Link(String),
-}
-
-/// An import that the host does not provide.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ForeignImport {
-    /// The name in the plugin.
-    pub name: String,
-    /// What the author can do about it.
-    pub remedy: &'static str,
-}
-
 /// Checks the bounds, the names and the version of a file, then encodes, compiles and links it.
 pub(crate) fn compile(
     engine: &Arc<Engine>,
     wasm: Vec<u8>,
     size: PluginSize,
     until: Until,
-) -> Result<(Names, LinkedCode), ComponentError> {
+) -> Result<(Names, LinkedCode), PluginError> {
     let inspect = move || {
         bounds::check(&wasm, size)?;
-        Ok::<_, ComponentError>((read(&wasm, size)?, wasm))
+        Ok((read(&wasm, size)?, wasm))
     };
     let compiler = Arc::clone(engine);
     let compile = move |(names, wasm): (Names, Vec<u8>)| {
         let code = encode_and_compile(&compiler, &wasm, &names)?;
         Ok((names, code))
     };
-    let compiled = compile_in_turn(&engine.turn, inspect, compile, until);
-    compiled.map_err(|error| match error {
-        CompileThreadError::TooLong => ComponentError::NoTimeLeft,
-        error => ComponentError::Compile(error.to_string()),
-    })?
+    compile_in_turn(&engine.turn, inspect, compile, until)
 }
 
 fn encode_and_compile(
     engine: &Engine,
     wasm: &[u8],
     names: &Names,
-) -> Result<LinkedCode, ComponentError> {
+) -> Result<LinkedCode, PluginError> {
     if names.form == Form::Component {
         return component(engine, wasm, names);
     }
@@ -136,11 +73,12 @@ fn encode_and_compile(
     }
 }
 
-fn component(engine: &Engine, wasm: &[u8], names: &Names) -> Result<LinkedCode, ComponentError> {
+fn component(engine: &Engine, wasm: &[u8], names: &Names) -> Result<LinkedCode, PluginError> {
     let component = wasmtime::component::Component::new(&engine.wasm, wasm)
-        .map_err(|error| ComponentError::Compile(show(&error)))?;
+        .map_err(|error| format!("does not compile: {}", show(&error)))?;
     let linked = Component::link(&component, &names.plugin, names.uses_wasi);
-    let linked = linked.map_err(|error| ComponentError::Link(show(&error)))?;
+    let linked =
+        linked.map_err(|error| format!("does not match the contract: {}", show(&error)))?;
     Ok(LinkedCode::Component(linked))
 }
 
@@ -149,17 +87,17 @@ fn module(
     wasm: &[u8],
     encoded: &[u8],
     names: &Names,
-) -> Result<Option<Module>, ComponentError> {
+) -> Result<Option<Module>, PluginError> {
     if !is_plain(encoded)? {
         return Ok(None);
     }
     let module = wasmtime::Module::new(&engine.wasm, wasm)
-        .map_err(|error| ComponentError::Compile(show(&error)))?;
+        .map_err(|error| format!("does not compile: {}", show(&error)))?;
     Ok(Module::link(&module, &names.plugin, &names.preparation))
 }
 
 /// Whether all functions of an encoded module use only the plain options: strings as UTF-8 in the module's own memory.
-fn is_plain(component: &[u8]) -> Result<bool, ComponentError> {
+fn is_plain(component: &[u8]) -> Result<bool, PluginError> {
     for payload in Parser::new(0).parse_all(component) {
         let Payload::ComponentCanonicalSection(functions) = payload.map_err(damaged)? else {
             continue;
@@ -187,28 +125,29 @@ fn is_plain(component: &[u8]) -> Result<bool, ComponentError> {
     Ok(true)
 }
 
-fn encode(module: &[u8]) -> Result<Vec<u8>, ComponentError> {
-    ComponentEncoder::default()
+fn encode(module: &[u8]) -> Result<Vec<u8>, PluginError> {
+    let encoded = ComponentEncoder::default()
         .validate(true)
         .module(module)
-        .and_then(ComponentEncoder::encode)
-        .map_err(|error| ComponentError::Encode(one_line(&format!("{error:#}"), 500)))
+        .and_then(ComponentEncoder::encode);
+    encoded.map_err(|error| {
+        let error = one_line(&format!("{error:#}"), 500);
+        format!("cannot be encoded as a component: {error}").into()
+    })
 }
 
 fn show(error: &wasmtime::Error) -> String {
     one_line(&format!("{error:#}"), 500)
 }
 
-fn foreign(imports: &[ForeignImport]) -> String {
+fn foreign(imports: &[&str]) -> String {
     const SHOWN: usize = 5;
     let mut text = String::from("imports what the host does not provide: ");
-    let shown = imports.iter().take(SHOWN);
-    let shown: Vec<&str> = shown.map(|import| import.name.as_str()).collect();
-    text.push_str(&shown.join(", "));
+    text.push_str(&imports.get(..SHOWN).unwrap_or(imports).join(", "));
     if imports.len() > SHOWN {
         text.push_str(&format!(" and {} more", imports.len() - SHOWN));
     }
-    let mut remedies: Vec<&str> = imports.iter().map(|import| import.remedy).collect();
+    let mut remedies: Vec<&str> = imports.iter().map(|import| remedy(import)).collect();
     remedies.sort_unstable();
     remedies.dedup();
     text + "; " + &remedies.join("; ")
@@ -235,7 +174,7 @@ pub(crate) struct Names {
 /// Reads the names and checks them: only imports of the contract, the exported plugin interface, a supported version.
 ///
 /// The interpreter in a large plugin may import WASI, whether or not it needs that. What it calls of it traps.
-fn read(wasm: &[u8], size: PluginSize) -> Result<Names, ComponentError> {
+fn read(wasm: &[u8], size: PluginSize) -> Result<Names, PluginError> {
     let (mut form, mut has_metadata, mut depth) = (Form::CoreModule, false, 0_usize);
     let (mut imports, mut exports) = (Vec::new(), Vec::new());
     for payload in Parser::new(0).parse_all(wasm) {
@@ -275,7 +214,7 @@ fn read(wasm: &[u8], size: PluginSize) -> Result<Names, ComponentError> {
     }
     let version = check_names(&imports, &exports, form, size)?;
     if form == Form::CoreModule && !has_metadata {
-        return Err(ComponentError::NoMetadata);
+        return Err("is a core module without component metadata; keep the custom sections named component-type when you strip it".into());
     }
     Ok(Names {
         form,
@@ -294,30 +233,32 @@ fn check_names(
     exports: &[String],
     form: Form,
     size: PluginSize,
-) -> Result<String, ComponentError> {
+) -> Result<String, PluginError> {
     // The version is checked first, since a plugin for another version may import what this one lacks.
     let names = exports.iter().chain(imports);
     let mut of_contract = names.filter_map(|name| contract::interface(name));
     if let Some((_, version)) = of_contract.find(|(_, version)| !contract::is_served(version)) {
-        let found = version.to_owned();
-        return Err(ComponentError::Version { found });
+        return Err(format!(
+            "is built for version {version} of the contract {PACKAGE}, but this host supports {SERVED}; rebuild it with podloom-plugin-sdk {SERVED}"
+        )
+        .into());
     }
     let may_use_wasi = size == PluginSize::Large && form == Form::Component;
-    let foreign = imports
-        .iter()
+    let names = imports.iter().map(String::as_str);
+    let foreign: Vec<&str> = names
         .filter(|name| contract::interface(name).is_none())
         .filter(|name| !(may_use_wasi && name.starts_with(WASI)))
-        .map(|name| ForeignImport {
-            name: name.clone(),
-            remedy: remedy(name),
-        });
-    let foreign: Vec<ForeignImport> = foreign.collect();
+        .collect();
     if !foreign.is_empty() {
-        return Err(ComponentError::ForeignImports(foreign));
+        return Err(self::foreign(&foreign).into());
     }
     let mut exported = exports.iter().filter_map(|name| contract::interface(name));
     let plugin = exported.find(|(interface, _)| *interface == PLUGIN);
-    let (_, version) = plugin.ok_or(ComponentError::NoPlugin)?;
+    let (_, version) = plugin.ok_or_else(|| {
+        format!(
+            "exports no {PACKAGE}/plugin; build it with podloom-plugin-sdk and its mutator! macro"
+        )
+    })?;
     Ok(version.to_owned())
 }
 
@@ -325,8 +266,10 @@ fn check_names(
     clippy::needless_pass_by_value,
     reason = "the signature that map_err needs"
 )]
-fn damaged(error: wasmparser::BinaryReaderError) -> ComponentError {
-    ComponentError::Parse(one_line(&error.to_string(), 200))
+fn damaged(error: wasmparser::BinaryReaderError) -> PluginError {
+    let error = one_line(&error.to_string(), 200);
+    format!("is damaged or uses a WebAssembly feature that this host does not support: {error}")
+        .into()
 }
 
 fn standard(name: &str) -> &str {

@@ -9,6 +9,7 @@ use std::{fmt, io, thread};
 use podloom_turns::{Lines, lock};
 use wasmtime::{Config, OptLevel, PoolingAllocationConfig};
 
+use crate::error::PluginError;
 use crate::limits::MAX_MEMORY;
 use crate::request::Until;
 use crate::text::one_line;
@@ -47,17 +48,6 @@ pub enum InstanceAllocation {
     OnDemand,
 }
 
-/// Why no engine could be created.
-#[derive(Debug, thiserror::Error)]
-pub enum EngineError {
-    /// The settings are not supported on this processor or platform.
-    #[error("cannot set up the WebAssembly engine: {0}")]
-    Configure(String),
-    /// The epoch thread could not be started.
-    #[error("cannot start the thread that enforces time limits")]
-    StartTicker(#[source] io::Error),
-}
-
 /// Compiles plugins and runs their calls. Create one for all chains that serve: plugins that one engine compiled do not run on
 /// another.
 pub struct Engine {
@@ -75,7 +65,7 @@ impl Engine {
     ///
     /// # Errors
     /// If the platform cannot run WebAssembly, or no thread can be started.
-    pub fn new(options: &EngineOptions) -> Result<Arc<Self>, EngineError> {
+    pub fn new(options: &EngineOptions) -> io::Result<Arc<Self>> {
         let each_processor = || thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let permits = options.permits.unwrap_or_else(each_processor);
         let permits = permits.get().min(MAX_PERMITS);
@@ -88,7 +78,11 @@ impl Engine {
                 engine.increment_epoch();
             }
         };
-        start_ticker(Arc::clone(&permits), tick).map_err(EngineError::StartTicker)?;
+        start_ticker(Arc::clone(&permits), tick).map_err(|error| {
+            io::Error::other(format!(
+                "cannot start the thread that enforces time limits: {error}"
+            ))
+        })?;
         Ok(Arc::new(Self {
             wasm,
             permits,
@@ -137,7 +131,7 @@ fn allocate(
     config: &Config,
     wanted: InstanceAllocation,
     permits: usize,
-) -> Result<(wasmtime::Engine, InstanceAllocation), EngineError> {
+) -> io::Result<(wasmtime::Engine, InstanceAllocation)> {
     if wanted == InstanceAllocation::Pooled {
         let mut config = config.clone();
         // One more for the call of a trial.
@@ -149,8 +143,9 @@ fn allocate(
             }
         }
     }
-    let engine = wasmtime::Engine::new(config)
-        .map_err(|error| EngineError::Configure(format!("{error:#}")))?;
+    let engine = wasmtime::Engine::new(config).map_err(|error| {
+        io::Error::other(format!("cannot set up the WebAssembly engine: {error:#}"))
+    })?;
     Ok((engine, InstanceAllocation::OnDemand))
 }
 
@@ -198,18 +193,7 @@ fn pool(permits: usize) -> PoolingAllocationConfig {
 
 /// Stack size of the thread: Cranelift and the encoder recurse over hostile input.
 const STACK: usize = 16 << 20;
-
-/// Why compiling gave no result.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum CompileThreadError {
-    #[error("cannot start a thread to compile on: {0}")]
-    Start(String),
-    #[error("the compiler panicked: {0}")]
-    Panicked(String),
-    /// The deadline has passed.
-    #[error("it takes too long")]
-    TooLong,
-}
+const TOO_LONG: &str = "was not compiled in time: building the chain took too long";
 
 /// Inspects a plugin, then compiles it if the inspection found nothing wrong. Both run on a thread of their own, so a panic
 /// of the compiler over hostile input becomes an error, and the process goes on.
@@ -217,12 +201,12 @@ pub(crate) enum CompileThreadError {
 /// The compiler cannot be interrupted. When the deadline passes, it goes on in the background and its result is dropped. Later
 /// plugins wait for that a second or two at most, since the inspection bounds what is compiled. The inspection itself does
 /// not wait for other plugins, so a bad file is refused at once.
-pub(crate) fn compile_in_turn<L: Send + 'static, T: Send + 'static, E: Send + 'static>(
+pub(crate) fn compile_in_turn<L: Send + 'static, T: Send + 'static>(
     turn: &Arc<Mutex<()>>,
-    inspect: impl FnOnce() -> Result<L, E> + Send + 'static,
-    compile: impl FnOnce(L) -> Result<T, E> + Send + 'static,
+    inspect: impl FnOnce() -> Result<L, PluginError> + Send + 'static,
+    compile: impl FnOnce(L) -> Result<T, PluginError> + Send + 'static,
     until: Until,
-) -> Result<Result<T, E>, CompileThreadError> {
+) -> Result<T, PluginError> {
     let (answer, compiled) = mpsc::sync_channel(1);
     let turn = Arc::clone(turn);
     let steps = move || {
@@ -240,18 +224,23 @@ pub(crate) fn compile_in_turn<L: Send + 'static, T: Send + 'static, E: Send + 's
         .name("podloom-compile".to_owned())
         .stack_size(STACK)
         .spawn(steps)
-        .map_err(|error| CompileThreadError::Start(error.to_string()))?;
+        .map_err(|error| {
+            format!("does not compile: cannot start a thread to compile on: {error}")
+        })?;
     let compiled = match until.left() {
         None => compiled.recv().map_err(|_| RecvTimeoutError::Disconnected),
         Some(left) => compiled.recv_timeout(left),
     };
     match compiled {
-        Ok(compiled) => Ok(compiled),
-        Err(RecvTimeoutError::Timeout) => Err(CompileThreadError::TooLong),
+        Ok(compiled) => compiled,
+        Err(RecvTimeoutError::Timeout) => Err(TOO_LONG.into()),
         // The thread has ended, or is about to.
         Err(RecvTimeoutError::Disconnected) => Err(match thread.join() {
-            Ok(()) => CompileThreadError::TooLong,
-            Err(panic) => CompileThreadError::Panicked(panic_message(panic.as_ref())),
+            Ok(()) => TOO_LONG.into(),
+            Err(panic) => {
+                let panic = panic_message(panic.as_ref());
+                format!("does not compile: the compiler panicked: {panic}").into()
+            }
         }),
     }
 }
@@ -274,28 +263,24 @@ pub(crate) enum CallPurpose {
     Trial,
 }
 
-/// Counts the free permits of each purpose and wakes waiting callers one by one.
+/// Counts the free permits for pods and wakes waiting callers one by one. Trials take turns.
 struct Permits {
     /// How many there are for pods.
     pods: usize,
     count: Mutex<PermitCounts>,
     pod_ended: Condvar,
-    trial_ended: Condvar,
+    trial: Mutex<()>,
     /// Wakes the epoch thread, which sleeps while no call runs.
     began: Condvar,
 }
 
 struct PermitCounts {
-    pods: Lane,
-    trials: Lane,
-    running: usize,
-    clock: ClockState,
-}
-
-struct Lane {
     free: usize,
     /// Waking is a system call even if nobody waits; this count avoids it.
     waiting: usize,
+    /// Calls for pods and trials.
+    running: usize,
+    clock: ClockState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -306,44 +291,34 @@ enum ClockState {
     Ends,
 }
 
-impl PermitCounts {
-    fn lane(&mut self, purpose: CallPurpose) -> &mut Lane {
-        match purpose {
-            CallPurpose::Pod => &mut self.pods,
-            CallPurpose::Trial => &mut self.trials,
-        }
-    }
-}
-
 impl Permits {
     fn new(pods: usize) -> Self {
-        let lane = |free| Lane { free, waiting: 0 };
         Self {
             pods,
             count: Mutex::new(PermitCounts {
-                pods: lane(pods),
-                trials: lane(1),
+                free: pods,
+                waiting: 0,
                 running: 0,
                 clock: ClockState::Ticks,
             }),
             pod_ended: Condvar::new(),
-            trial_ended: Condvar::new(),
+            trial: Mutex::default(),
             began: Condvar::new(),
         }
     }
 
-    /// Waits for a permit; none if the deadline passes first.
+    /// Waits for a permit. A trial has no deadline; a caller for a pod gets none if the deadline passes first.
     fn acquire(&self, purpose: CallPurpose, until: Until) -> Option<Permit<'_>> {
+        let trial = (purpose == CallPurpose::Trial).then(|| lock(&self.trial));
         let mut count = lock(&self.count);
-        if count.lane(purpose).free == 0 {
-            count.lane(purpose).waiting += 1;
-            count = self.wait(count, purpose, until);
-            count.lane(purpose).waiting -= 1;
+        if trial.is_none() {
+            if count.free == 0 {
+                count.waiting += 1;
+                count = self.wait(count, until);
+                count.waiting -= 1;
+            }
+            count.free = count.free.checked_sub(1)?;
         }
-        if count.lane(purpose).free == 0 {
-            return None;
-        }
-        count.lane(purpose).free -= 1;
         count.running += 1;
         let clock_rests = count.clock == ClockState::Rests;
         if clock_rests {
@@ -355,7 +330,7 @@ impl Permits {
         }
         Some(Permit {
             permits: self,
-            purpose,
+            trial,
         })
     }
 
@@ -363,18 +338,16 @@ impl Permits {
     fn wait<'c>(
         &'c self,
         count: MutexGuard<'c, PermitCounts>,
-        purpose: CallPurpose,
         until: Until,
     ) -> MutexGuard<'c, PermitCounts> {
-        let (ended, is_taken) = (self.ended(purpose), |count: &mut PermitCounts| {
-            count.lane(purpose).free == 0
-        });
+        let is_taken = |count: &mut PermitCounts| count.free == 0;
         match until.left() {
-            None => ended
+            None => self
+                .pod_ended
                 .wait_while(count, is_taken)
                 .unwrap_or_else(PoisonError::into_inner),
             Some(left) => {
-                let waited = ended.wait_timeout_while(count, left, is_taken);
+                let waited = self.pod_ended.wait_timeout_while(count, left, is_taken);
                 waited.unwrap_or_else(PoisonError::into_inner).0
             }
         }
@@ -382,7 +355,7 @@ impl Permits {
 
     /// Whether about half of the permits for pods are taken: as many as one tenant gets, who keeps the processors busy.
     fn are_busy(&self) -> bool {
-        let free = lock(&self.count).pods.free;
+        let free = lock(&self.count).free;
         free < self.pods && free * 2 <= self.pods + 1
     }
 
@@ -407,31 +380,27 @@ impl Permits {
     fn clock_rests(&self) -> bool {
         lock(&self.count).clock == ClockState::Rests
     }
-
-    fn ended(&self, purpose: CallPurpose) -> &Condvar {
-        match purpose {
-            CallPurpose::Pod => &self.pod_ended,
-            CallPurpose::Trial => &self.trial_ended,
-        }
-    }
 }
 
 /// The right to run one call; returned when dropped.
 pub(crate) struct Permit<'a> {
     permits: &'a Permits,
-    purpose: CallPurpose,
+    /// Held by a trial.
+    trial: Option<MutexGuard<'a, ()>>,
 }
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
         let mut count = lock(&self.permits.count);
         count.running -= 1;
-        let lane = count.lane(self.purpose);
-        lane.free += 1;
-        let is_awaited = lane.waiting > 0;
+        if self.trial.is_some() {
+            return;
+        }
+        count.free += 1;
+        let is_awaited = count.waiting > 0;
         drop(count);
         if is_awaited {
-            self.permits.ended(self.purpose).notify_one();
+            self.permits.pod_ended.notify_one();
         }
     }
 }

@@ -10,6 +10,7 @@ mod chain;
 mod component;
 mod contract;
 mod engine;
+mod error;
 mod file;
 mod limits;
 mod loader;
@@ -26,23 +27,19 @@ mod text;
 mod warnings;
 
 pub use bundle::{Bundle, BundleError, SIGNATURE};
-pub use chain::{
-    Chain, ChainError, Influence, OrderDependence, Pass, PluginGrants, Progress, Values,
-};
-pub use component::{ComponentError, ForeignImport, Form, TooMuch};
+pub use chain::{Chain, ChainError, Pass, PluginGrants, Progress, Values};
+pub use component::Form;
 pub use contract::SERVED;
-pub use engine::{Engine, EngineError, EngineOptions, InstanceAllocation};
-pub use file::{FileError, sha256, wasm_of};
+pub use engine::{Engine, EngineOptions, InstanceAllocation};
+pub use error::{ConfigComplaint, PluginError};
+pub use file::{sha256, wasm_of};
 pub use limits::{CallLimits, PluginSize};
 pub use loader::{Admit, FailedReload, LoadError, Loader, Reload, Serving, Slot, WatchMode};
-pub use manifest::{FailurePolicy, MANIFEST, ManifestError, manifest_schema};
+pub use manifest::{FailurePolicy, MANIFEST, manifest_schema};
 pub use matching::Match;
 pub use metrics::PluginMetrics;
-pub use plugin::{
-    ConfigComplaint, ConfigError, Description, DescriptionError, Plugin, PluginError,
-};
-pub use plugin::{Inspection, inspect};
-pub use proof::{ProofFailure, ProofProblem, SAMPLE_PODS, sample_pods};
-pub use signature::{KeyError, PublicKey, SignatureError, Signers};
+pub use plugin::{Description, Inspection, Plugin, inspect};
+pub use proof::{ProofFailure, SAMPLE_PODS, sample_pods};
+pub use signature::{PublicKey, Signers};
 pub use stamp::{CHAIN, MUTATIONS, MutationEntry};
 pub use warnings::{ChainWarning, Denials};

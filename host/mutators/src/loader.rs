@@ -22,11 +22,11 @@ use tokio_util::sync::CancellationToken;
 use self::build::Builder;
 use self::directory::{Directories, Directory, Disk};
 use crate::bundle::BundleError;
-use crate::chain::{Chain, ChainError};
+use crate::chain::Chain;
 use crate::engine::Engine;
 use crate::manifest::MANIFEST;
 use crate::proof::ProofFailure;
-use crate::signature::{SignatureError, Signers};
+use crate::signature::Signers;
 use crate::text;
 
 /// How much longer than its timeout a build may take before the loop drops it: a call of a plugin that runs then ends first.
@@ -101,114 +101,61 @@ impl Reload {
         match self {
             Self::Swapped { .. } => "success",
             Self::Restored { .. } => "restored",
-            Self::Refused { error, .. } => error.reason(),
+            Self::Refused { error, .. } => error.reason,
         }
     }
 }
 
 /// Why a chain could not be loaded from a directory.
 #[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    /// The directory or a file in it cannot be read, or keeps changing.
-    #[error("{}", with_directory(.directory, .error))]
-    Unreadable {
-        /// The directory.
-        directory: PathBuf,
-        /// Why; part of the message, not its source.
-        error: BundleError,
-    },
-    /// It is not a valid bundle: the manifest is missing or invalid, or a file is missing.
-    #[error("{}", with_directory(.directory, .error))]
-    Bundle {
-        /// The directory.
-        directory: PathBuf,
-        /// What is wrong; part of the message, not its source.
-        error: BundleError,
-    },
-    /// It is not signed as this operator wants it.
-    #[error("{}: {error}", .directory.display())]
-    Unsigned {
-        /// The directory.
-        directory: PathBuf,
-        /// Why; part of the message, not its source.
-        error: SignatureError,
-    },
-    /// A plugin cannot run as the manifest configures it.
-    #[error("{}: {error}", .directory.display())]
-    Chain {
-        /// The directory.
-        directory: PathBuf,
-        /// Which plugin, and what is wrong; part of the message, not its source.
-        error: ChainError,
-    },
-    /// The chain failed on sample pods.
-    #[error("{}", unproven(.directory, .failures))]
-    Unproven {
-        /// The directory.
-        directory: PathBuf,
-        /// What it did wrong; at least one item.
-        failures: Vec<ProofFailure>,
-    },
-    /// It needs something that this operator lacks.
-    #[error("{}: {problem}", .directory.display())]
-    Unmet {
-        /// The directory.
-        directory: PathBuf,
-        /// What is missing, and what to do about it.
-        problem: String,
-    },
-    /// Building the chain panicked, which is a bug of the host.
-    #[error("{}: building the chain panicked, which is a bug of podloom: {message}", .directory.display())]
-    Broken {
-        /// The directory.
-        directory: PathBuf,
-        /// The panic.
-        message: String,
-    },
+#[error("{message}")]
+pub struct LoadError {
+    /// One word for a metric: `unreadable`, `invalid_bundle`, `unsigned`, `invalid_plugin`, `unproven`, `unmet`, or `broken`, which is
+    /// a bug of the host.
+    pub reason: &'static str,
+    /// The plugin that caused it, if a plugin did.
+    pub plugin: Option<String>,
+    /// What is wrong, and in which directory.
+    pub message: String,
 }
 
 impl LoadError {
-    /// One word for a metric.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::Unreadable { .. } => "unreadable",
-            Self::Bundle { .. } => "invalid_bundle",
-            Self::Unsigned { .. } => "unsigned",
-            Self::Chain { .. } => "invalid_plugin",
-            Self::Unproven { .. } => "unproven",
-            Self::Unmet { .. } => "unmet",
-            Self::Broken { .. } => "broken",
+    fn new(reason: &'static str, directory: &Path, problem: impl fmt::Display) -> Self {
+        Self {
+            reason,
+            plugin: None,
+            message: format!("{}: {problem}", directory.display()),
         }
     }
 
-    /// The plugin that caused it, if a plugin did.
-    pub fn plugin(&self) -> Option<&str> {
-        match self {
-            Self::Chain { error, .. } => Some(&error.plugin),
-            Self::Unproven { failures, .. } => failures.first()?.plugin.as_deref(),
-            _ => None,
+    /// Building the chain panicked.
+    pub fn broken(directory: &Path, panic: &str) -> Self {
+        let problem = format!("building the chain panicked, which is a bug of podloom: {panic}");
+        Self::new("broken", directory, problem)
+    }
+
+    fn of_bundle(reason: &'static str, directory: &Path, error: &BundleError) -> Self {
+        let message = text::with_sources(error);
+        let mut error = Self::new(reason, directory, &message);
+        if message.contains(&directory.display().to_string()) {
+            error.message = message;
+        }
+        error
+    }
+
+    /// `failures` has at least one item.
+    fn unproven(directory: &Path, failures: &[ProofFailure]) -> Self {
+        const SHOWN: usize = 5;
+        let shown = failures.iter().take(SHOWN).map(ToString::to_string);
+        let mut problem = shown.collect::<Vec<_>>().join("; ");
+        if failures.len() > SHOWN {
+            problem.push_str(&format!("; and {} more", failures.len() - SHOWN));
+        }
+        Self {
+            plugin: failures.first().and_then(|failure| failure.plugin.clone()),
+            ..Self::new("unproven", &directory.join(MANIFEST), problem)
         }
     }
-}
-
-fn with_directory(directory: &Path, error: &BundleError) -> String {
-    let text = text::with_sources(error);
-    let name = directory.display().to_string();
-    if text.contains(&name) {
-        return text;
-    }
-    format!("{name}: {text}")
-}
-
-fn unproven(directory: &Path, failures: &[ProofFailure]) -> String {
-    const SHOWN: usize = 5;
-    let shown = failures.iter().take(SHOWN).map(ToString::to_string);
-    let shown: Vec<String> = shown.collect();
-    let mut text = format!("{}/{MANIFEST}: {}", directory.display(), shown.join("; "));
-    if failures.len() > SHOWN {
-        text.push_str(&format!("; and {} more", failures.len() - SHOWN));
-    }
-    text
 }
 
 impl Loader {

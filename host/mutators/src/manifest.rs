@@ -22,55 +22,6 @@ use crate::text::one_line;
 /// The manifest's file name in a bundle.
 pub const MANIFEST: &str = "chain.yaml";
 
-/// What is wrong with a manifest, and where.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ManifestError {
-    /// It is too large.
-    #[error("{MANIFEST} is larger than {}", show_bytes(MANIFEST_BYTES))]
-    TooLarge,
-    /// It is not text.
-    #[error("{MANIFEST} is not UTF-8 text; save it as UTF-8")]
-    NotUtf8,
-    /// It has nothing but comments.
-    #[error(
-        "{MANIFEST} is empty; for a chain without plugins write apiVersion, kind and `plugins: []`"
-    )]
-    Empty,
-    /// It is not YAML, or a field is wrong.
-    #[error("{MANIFEST}{}: {message}", at(.line, .column))]
-    Parse {
-        /// What is wrong.
-        message: String,
-        /// Line, from 1; 0 if unknown.
-        line: u64,
-        /// Column, from 1.
-        column: u64,
-    },
-    /// It lists too many plugins.
-    #[error("{MANIFEST} lists more than {PLUGINS} plugins")]
-    TooManyPlugins,
-    /// Two plugins have the same name.
-    #[error(
-        "{MANIFEST}:{line}: plugin {name} is listed twice, first on line {first}; give one of them another name"
-    )]
-    DuplicateName {
-        /// The name.
-        name: String,
-        /// The line of the second one.
-        line: u64,
-        /// The line of the first one.
-        first: u64,
-    },
-}
-
-fn at(line: &u64, column: &u64) -> String {
-    if *line == 0 {
-        String::new()
-    } else {
-        format!(":{line}:{column}")
-    }
-}
-
 /// A chain of plugins that every pod passes through.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -193,11 +144,13 @@ impl PluginEntry {
 
 impl Manifest {
     /// Parses a manifest: a single document without unknown fields or duplicate names.
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, ManifestError> {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, String> {
         if bytes.len() > MANIFEST_BYTES {
-            return Err(ManifestError::TooLarge);
+            return Err(too_large());
         }
-        let text = std::str::from_utf8(bytes).map_err(|_| ManifestError::NotUtf8)?;
+        let Ok(text) = std::str::from_utf8(bytes) else {
+            return Err(format!("{MANIFEST} is not UTF-8 text; save it as UTF-8"));
+        };
         // Configurations contain parts of pods, so they are parsed as kubectl does: `0644` is octal, an unquoted `yes` is true.
         let options = serde_saphyr::options! { strict_booleans: false, legacy_octal_numbers: true };
         let mut documents: Vec<Option<Self>> =
@@ -205,50 +158,54 @@ impl Manifest {
                 .map_err(|error| parse_error(&error))?;
         let document = documents.pop().flatten();
         if !documents.is_empty() {
-            return Err(ManifestError::Parse {
-                message: "the file must have a single document, but has several; remove the others"
-                    .to_owned(),
-                line: 0,
-                column: 0,
-            });
+            return Err(format!(
+                "{MANIFEST}: the file must have a single document, but has several; remove the others"
+            ));
         }
-        let manifest = document.ok_or(ManifestError::Empty)?;
+        let Some(manifest) = document else {
+            return Err(format!(
+                "{MANIFEST} is empty; for a chain without plugins write apiVersion, kind and `plugins: []`"
+            ));
+        };
         if manifest.plugins.len() > PLUGINS {
-            return Err(ManifestError::TooManyPlugins);
+            return Err(format!("{MANIFEST} lists more than {PLUGINS} plugins"));
         }
         manifest.check_names()?;
         Ok(manifest)
     }
 
-    fn check_names(&self) -> Result<(), ManifestError> {
+    fn check_names(&self) -> Result<(), String> {
         for (index, entry) in self.plugins.iter().enumerate() {
             let name = &entry.name.value;
             let mut earlier = self.plugins.iter().take(index);
             if let Some(first) = earlier.find(|earlier| earlier.name.value == *name) {
-                return Err(ManifestError::DuplicateName {
-                    name: name.0.clone(),
-                    line: entry.line(),
-                    first: first.line(),
-                });
+                return Err(format!(
+                    "{MANIFEST}:{}: plugin {} is listed twice, first on line {}; give one of them another name",
+                    entry.line(),
+                    name.0,
+                    first.line()
+                ));
             }
         }
         Ok(())
     }
 }
 
-fn parse_error(error: &serde_saphyr::Error) -> ManifestError {
-    let location = error.location();
+pub(crate) fn too_large() -> String {
+    format!("{MANIFEST} is larger than {}", show_bytes(MANIFEST_BYTES))
+}
+
+fn parse_error(error: &serde_saphyr::Error) -> String {
     let render =
         serde_saphyr::render_options! { formatter: &PlainMessages, snippets: SnippetMode::Off };
     let message = error.render_with_options(render);
-    let (line, column) = location.map_or((0, 0), |location| (location.line(), location.column()));
+    let Some(at) = error.location().filter(|at| at.line() > 0) else {
+        return format!("{MANIFEST}: {}", one_line(&message, 1000));
+    };
+    let (line, column) = (at.line(), at.column());
     let suffix = format!(" at line {line}, column {column}");
     let message = message.strip_suffix(&suffix).unwrap_or(&message);
-    ManifestError::Parse {
-        message: one_line(message, 1000),
-        line,
-        column,
-    }
+    format!("{MANIFEST}:{line}:{column}: {}", one_line(message, 1000))
 }
 
 /// Words the errors of the YAML parser for people who write manifests.

@@ -65,7 +65,7 @@ impl PluginMetrics {
             }
             Reload::Restored { .. } => {}
             Reload::Refused { error, .. } => {
-                if let Some(plugin) = error.plugin() {
+                if let Some(plugin) = &error.plugin {
                     self.counted_load(plugin, "refused");
                 }
             }

@@ -5,14 +5,14 @@ mod description;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use podloom_mutation::{CallFailure, show_bytes};
+use podloom_mutation::show_bytes;
 use podloom_pod_path::{Access, Grants, UnknownField};
 use serde_json::{Map, Value};
 
-pub use self::description::{ConfigComplaint, ConfigError, Description, DescriptionError};
-use crate::component::{ComponentError, Form, Names};
+pub use self::description::Description;
+use crate::component::{Form, Names};
 use crate::engine::Engine;
-use crate::file::FileError;
+use crate::error::PluginError;
 use crate::limits::{CHAIN_PATHS_BYTES, CallLimits, MemoryBudget, PluginSize};
 use crate::manifest::{FailurePolicy, PluginEntry};
 use crate::matching::Match;
@@ -77,89 +77,6 @@ pub(crate) struct PluginCode {
     schema: OnceLock<Option<Arc<str>>>,
 }
 
-/// Why a plugin cannot be part of a chain. Each message continues a sentence that begins with the plugin.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PluginError {
-    /// The file is not a plugin.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// The file is not the pinned one.
-    #[error(
-        "has sha256 {found}, but chain.yaml pins {pinned}; restore the file, or change `sha256`"
-    )]
-    Pin {
-        /// The digest of the file.
-        found: String,
-        /// The digest in the manifest.
-        pinned: String,
-    },
-    /// The code is not a plugin that this host can run.
-    #[error(transparent)]
-    Component(#[from] ComponentError),
-    /// Its function `describe` failed.
-    #[error("could not describe itself: {0}")]
-    Describe(CallFailure),
-    /// Its description is invalid.
-    #[error("has an invalid description: {0}")]
-    Description(#[from] DescriptionError),
-    /// A path in the manifest is invalid.
-    #[error("has an invalid path in `{field}`: {message}")]
-    Grant {
-        /// `allow` or `read`.
-        field: &'static str,
-        /// What is wrong.
-        message: String,
-    },
-    /// The plugins of the chain have too many paths.
-    #[error(
-        "has too many paths: those in `allow` and `read` and those that plugins need may take {} for all plugins of a chain; grant whole objects instead of their fields, or use fewer plugins",
-        show_bytes(CHAIN_PATHS_BYTES)
-    )]
-    ChainPaths,
-    /// It needs to write more than it is granted.
-    #[error("needs to write {needed}, but `allow` grants {}; add {missing}", only(.granted))]
-    Writes {
-        /// All that it needs.
-        needed: String,
-        /// All that is granted.
-        granted: String,
-        /// What to add.
-        missing: String,
-    },
-    /// It needs to read the whole pod, which the manifest does not grant.
-    #[error(
-        "needs to read the whole pod, which only chain.yaml can grant; to allow it, add the line `read: [\"\"]`"
-    )]
-    ReadsAll,
-    /// It needs to read more than it is granted.
-    #[error("needs to read {needed}, but `read` and `allow` grant {}; add {missing}", only(.granted))]
-    Reads {
-        /// All that it needs.
-        needed: String,
-        /// All that is granted.
-        granted: String,
-        /// What to add.
-        missing: String,
-    },
-    /// Its configuration is invalid.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// Its function `prepare` failed.
-    #[error("could not prepare itself: {0}")]
-    Prepare(CallFailure),
-}
-
-impl PluginError {
-    /// Whether a larger [`PluginSize`] may help.
-    pub(crate) fn is_too_large(&self) -> bool {
-        matches!(
-            self,
-            Self::File(FileError::TooLarge(_) | FileError::InflatesTooFar(_))
-                | Self::Component(ComponentError::TooMuch(_))
-        )
-    }
-}
-
 impl PluginCode {
     /// Unpacks, checks and compiles a file.
     pub(crate) fn of(
@@ -185,12 +102,14 @@ impl PluginCode {
 
     /// Calls `describe`, and keeps one copy of the schema for all plugins with this file.
     fn describe(&self, sandbox: Sandbox<'_>) -> Result<Description, PluginError> {
-        let said = sandbox.describe().map_err(PluginError::Describe)?;
-        let mut description = Description::check(said)?;
+        let said = sandbox.describe();
+        let said = said.map_err(|failure| format!("could not describe itself: {failure}"))?;
+        let invalid = |problem| format!("has an invalid description: {problem}");
+        let mut description = Description::check(said).map_err(invalid)?;
         let schema = &mut description.config_schema;
         let shared = self.schema.get_or_init(|| schema.clone());
         if shared != schema {
-            return Err(DescriptionError::ChangingSchema.into());
+            return Err("has an invalid description: its configuration schema differs between configurations; return the same schema for all".into());
         }
         schema.clone_from(shared);
         Ok(description)
@@ -207,7 +126,7 @@ impl Plugin {
     ) -> Result<Self, PluginError> {
         let mut granted = entry.read.iter().chain([&entry.allow]);
         if !granted.all(|paths| budget.take_for_paths(paths)) {
-            return Err(PluginError::ChainPaths);
+            return Err(too_many_paths());
         }
         let config = Value::Object(entry.config.clone().unwrap_or_default());
         let limits = entry.limits.per_call();
@@ -227,7 +146,7 @@ impl Plugin {
         let description = code.describe(sandbox)?;
         let needed = [&description.reads, &description.writes];
         if !needed.into_iter().all(|paths| budget.take_for_paths(paths)) {
-            return Err(PluginError::ChainPaths);
+            return Err(too_many_paths());
         }
         let read = readable(entry, &description)?;
         let (access, unknown) = grant(&description, &entry.allow, &read)?;
@@ -235,7 +154,7 @@ impl Plugin {
         let said =
             description::check_config(sandbox, &config, description.config_schema.as_deref())?;
         warnings.extend(said.warnings);
-        sandbox.prepare().map_err(PluginError::Prepare)?;
+        prepare(sandbox)?;
         Ok(Self {
             name,
             file: entry.file.0.clone(),
@@ -295,37 +214,31 @@ pub(crate) fn grant(
     allow: &[String],
     read: &[String],
 ) -> Result<(Access, Vec<UnknownField>), PluginError> {
+    let invalid = |field: &str, problem: String| {
+        PluginError::Unfit(format!("has an invalid path in `{field}`: {problem}"))
+    };
     let wrong = |field| {
-        move |error: podloom_pod_path::GrantError| PluginError::Grant {
-            field,
-            message: one_line(&error.to_string(), 500),
-        }
+        move |error: podloom_pod_path::GrantError| invalid(field, one_line(&error.to_string(), 500))
     };
     for (field, paths) in [("allow", allow), ("read", read)] {
         if let Some(path) = paths.iter().find(|path| !text::is_plain(path)) {
             let path = one_line(path, 200);
-            let message = format!("{path} contains invisible characters; remove them");
-            return Err(PluginError::Grant { field, message });
+            let problem = format!("{path} contains invisible characters; remove them");
+            return Err(invalid(field, problem));
         }
     }
     let writes = Grants::parse_writes(allow).map_err(wrong("allow"))?;
     let reads = Grants::parse(read).map_err(wrong("read"))?;
-    if let Err(missing) = writes.covers(&description.needed_writes) {
-        return Err(PluginError::Writes {
-            needed: shown(&description.needed_writes),
-            granted: shown(&writes),
-            missing: paths(&missing),
-        });
-    }
     let readable: Vec<&str> = read.iter().chain(allow).map(String::as_str).collect();
     let all_reads = Grants::parse(&readable).map_err(wrong("read"))?;
-    if let Err(missing) = all_reads.covers(&description.needed_reads) {
-        return Err(PluginError::Reads {
-            needed: shown(&description.needed_reads),
-            granted: shown(&all_reads),
-            missing: paths(&missing),
-        });
-    }
+    check_needs(
+        "write",
+        &description.needed_writes,
+        &writes,
+        "`allow` grants",
+    )?;
+    let both = "`read` and `allow` grant";
+    check_needs("read", &description.needed_reads, &all_reads, both)?;
     let needed = [&description.needed_reads, &description.needed_writes];
     let needed: Vec<&str> = needed.into_iter().flat_map(Grants::paths).collect();
     // What the plugin needs is reported as such, so not a second time as what it is granted.
@@ -347,26 +260,47 @@ pub(crate) fn grant(
 fn readable(entry: &PluginEntry, description: &Description) -> Result<Vec<String>, PluginError> {
     match &entry.read {
         Some(read) => Ok(read.clone()),
-        None if description.reads.iter().any(String::is_empty) => Err(PluginError::ReadsAll),
+        None if description.reads.iter().any(String::is_empty) => Err("needs to read the whole pod, which only chain.yaml can grant; to allow it, add the line `read: [\"\"]`".into()),
         None => Ok(description.reads.clone()),
     }
 }
 
-/// As in `grants only /spec`, or `grants nothing`.
-fn only(granted: &str) -> String {
-    match granted {
-        "nothing" => granted.to_owned(),
+/// Refuses a plugin that needs more than it is granted.
+fn check_needs(
+    verb: &str,
+    needed: &Grants,
+    granted: &Grants,
+    who: &str,
+) -> Result<(), PluginError> {
+    let Err(missing) = granted.covers(needed) else {
+        return Ok(());
+    };
+    let missing = missing.iter().map(|path| podloom_pod_path::shown(path));
+    let missing = text::list(&missing.collect::<Vec<_>>());
+    // As in `grants only /spec`, or `grants nothing`.
+    let granted = match shown(granted) {
+        granted if granted == "nothing" => granted,
         granted => format!("only {granted}"),
-    }
+    };
+    let needed = shown(needed);
+    Err(format!("needs to {verb} {needed}, but {who} {granted}; add {missing}").into())
+}
+
+fn too_many_paths() -> PluginError {
+    format!(
+        "has too many paths: those in `allow` and `read` and those that plugins need may take {} for all plugins of a chain; grant whole objects instead of their fields, or use fewer plugins",
+        show_bytes(CHAIN_PATHS_BYTES)
+    )
+    .into()
+}
+
+fn prepare(sandbox: Sandbox<'_>) -> Result<(), PluginError> {
+    let prepared = sandbox.prepare();
+    prepared.map_err(|failure| format!("could not prepare itself: {failure}").into())
 }
 
 fn shown(grants: &Grants) -> String {
     one_line(&grants.to_string(), 2000)
-}
-
-fn paths(paths: &[String]) -> String {
-    let shown = paths.iter().map(|path| podloom_pod_path::shown(path));
-    text::list(&shown.collect::<Vec<_>>())
 }
 
 /// What is probably a mistake in a plugin's entry and in what it asks for, though it can run; `granted` are the unknown fields in what
@@ -436,7 +370,7 @@ pub fn inspect(
 ) -> Result<Inspection, PluginError> {
     let of = |size| PluginCode::of(engine, shipped, size, Until::DONE);
     let code = match of(PluginSize::Standard) {
-        Err(error) if error.is_too_large() => of(PluginSize::Large)?,
+        Err(PluginError::TooLarge(_)) => of(PluginSize::Large)?,
         code => code?,
     };
     let value = Value::Object(config.cloned().unwrap_or_default());
@@ -455,7 +389,7 @@ pub fn inspect(
     let description = code.describe(sandbox)?;
     if config.is_some() {
         description::check_config(sandbox, &value, description.config_schema.as_deref())?;
-        sandbox.prepare().map_err(PluginError::Prepare)?;
+        prepare(sandbox)?;
     }
     Ok(Inspection {
         description,

@@ -10,8 +10,7 @@ use serde_json::Value;
 
 use crate::chain::{Chain, Pass};
 use crate::plugin::Plugin;
-use crate::request::RunMode;
-use crate::request::Until;
+use crate::request::{RunMode, Until};
 use crate::text::{self, one_line};
 
 /// How many bytes of a plugin's reason are shown.
@@ -29,49 +28,12 @@ pub const SAMPLE_PODS: usize = SAMPLES.len();
 
 /// What a plugin, or the whole chain, did wrong on a sample pod.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{} {problem} (sample pod {sample})", self.subject())]
+#[error("{message}")]
 pub struct ProofFailure {
     /// The plugin; none for the whole chain.
     pub plugin: Option<String>,
-    /// The sample pod.
-    pub sample: &'static str,
-    /// What it did wrong.
-    pub problem: ProofProblem,
-}
-
-impl ProofFailure {
-    fn subject(&self) -> String {
-        self.plugin.as_ref().map_or_else(
-            || "the chain".to_owned(),
-            |plugin| format!("plugin {plugin}"),
-        )
-    }
-}
-
-/// Why a proof failed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ProofProblem {
-    /// Two runs on equal pods gave different pods.
-    #[error("is not deterministic: two runs on the same pod gave different results")]
-    NotDeterministic,
-    /// A second run on its own result writes again.
-    #[error("is not idempotent: run on its own result it writes {}; set `idempotent: false` if that is intended", text::joined(.paths, ", "))]
-    NotIdempotent {
-        /// What the second run wrote.
-        paths: Vec<String>,
-    },
-    /// Each plugin is idempotent, but together they undo each other's writes.
-    #[error("is not idempotent: run on its own result it writes {}; make plugins that undo each other's writes agree", text::joined(.paths, ", "))]
-    Undoing {
-        /// What the second pass wrote, each path with its plugin.
-        paths: Vec<String>,
-    },
-    /// It failed, whatever its failure policy is.
-    #[error("fails: {0}")]
-    Failed(String),
-    /// It denied its own result, or failed on it.
-    #[error("rejects its own result: {0}")]
-    RejectsOwnResult(String),
+    /// What it did wrong, and on which sample pod.
+    pub message: String,
 }
 
 /// The result of a run: the pod and the written paths.
@@ -93,10 +55,9 @@ impl Chain {
                 let name = Some(plugin.name.clone());
                 if failures.iter().all(|failure| failure.plugin != name) {
                     let run = |pod: Value| self.run_alone(mode, plugin, pod);
-                    let problem = try_pod(&pod, run, plugin.idempotent, |paths| {
-                        ProofProblem::NotIdempotent { paths }
-                    });
-                    failures.extend(problem.map(|problem| failed(name, sample, problem)));
+                    let advice = "set `idempotent: false` if that is intended";
+                    let problem = try_pod(&pod, run, plugin.idempotent, advice);
+                    failures.extend(problem.map(|problem| failed(name, sample, &problem)));
                 }
                 // Plugins that were not tried are not reported one by one.
                 if until.is_over() && !failures.is_empty() {
@@ -107,10 +68,9 @@ impl Chain {
             if failures.is_empty() {
                 let idempotent = self.plugins.iter().all(|plugin| plugin.idempotent);
                 let run = |pod: Value| self.run_all(mode, pod);
-                let problem = try_pod(&pod, run, idempotent, |paths| ProofProblem::Undoing {
-                    paths,
-                });
-                failures.extend(problem.map(|problem| failed(None, sample, problem)));
+                let advice = "make plugins that undo each other's writes agree";
+                let problem = try_pod(&pod, run, idempotent, advice);
+                failures.extend(problem.map(|problem| failed(None, sample, &problem)));
             }
         }
         failures
@@ -136,12 +96,13 @@ impl Chain {
     }
 }
 
-fn failed(plugin: Option<String>, sample: &'static str, problem: ProofProblem) -> ProofFailure {
-    ProofFailure {
-        plugin,
-        sample,
-        problem,
-    }
+fn failed(plugin: Option<String>, sample: &'static str, problem: &str) -> ProofFailure {
+    let subject = match &plugin {
+        Some(plugin) => format!("plugin {plugin}"),
+        None => "the chain".to_owned(),
+    };
+    let message = format!("{subject} {problem} (sample pod {sample})");
+    ProofFailure { plugin, message }
 }
 
 /// The sample pods with their names, and the request that they come with.
@@ -198,27 +159,39 @@ fn try_pod(
     pod: &Value,
     run: impl Fn(Value) -> SampleResult,
     idempotent: bool,
-    not_idempotent: impl Fn(Vec<String>) -> ProofProblem,
-) -> Option<ProofProblem> {
+    advice: &str,
+) -> Option<String> {
     let (once, again) = (run(pod.clone()), run(pod.clone()));
     let rejected = [&once, &again].map(|it| it.as_ref().err());
     if let Some(failure) = rejected.into_iter().flatten().find_map(failure) {
-        return Some(ProofProblem::Failed(one_line(&failure.to_string(), WORDS)));
+        let failure = one_line(&failure.to_string(), WORDS);
+        return Some(format!("fails: {failure}"));
     }
     let result = match (once, again) {
         (Err(once), Err(again)) if once.rejection == again.rejection => return None,
         (Ok((once, _)), Ok((again, _))) if once == again => once,
-        _ => return Some(ProofProblem::NotDeterministic),
+        _ => {
+            let problem = "is not deterministic: two runs on the same pod gave different results";
+            return Some(problem.to_owned());
+        }
     };
     if !idempotent {
         return None;
     }
     match run(result) {
         Ok((_, paths)) if paths.is_empty() => None,
-        Ok((_, paths)) => Some(not_idempotent(paths)),
+        Ok((_, paths)) => {
+            let paths = text::joined(&paths, ", ");
+            Some(format!(
+                "is not idempotent: run on its own result it writes {paths}; {advice}"
+            ))
+        }
         Err(rejected) => Some(match failure(&rejected) {
-            Some(failure @ CallFailure::NoTimeLeft) => ProofProblem::Failed(failure.to_string()),
-            _ => ProofProblem::RejectsOwnResult(one_line(&rejected.to_string(), WORDS)),
+            Some(failure @ CallFailure::NoTimeLeft) => format!("fails: {failure}"),
+            _ => {
+                let reason = one_line(&rejected.to_string(), WORDS);
+                format!("rejects its own result: {reason}")
+            }
         }),
     }
 }

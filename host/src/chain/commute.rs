@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use podloom_mutation::{MutatedPod, PluginOutcome, PodRequest, RejectedPod, runs};
-use podloom_mutators::{Chain, OrderDependence};
+use podloom_mutators::Chain;
 use podloom_pod_path::{ChangeKind, compare};
 use podloom_syntax::text;
 use serde_json::Value;
@@ -33,7 +33,7 @@ struct Pair {
     one: usize,
     other: usize,
     /// None if the two commute.
-    dependence: Option<OrderDependence>,
+    dependence: Option<String>,
     /// On how many pods both ran, as long as no difference was seen.
     pods: usize,
     /// The size of the smallest pod with a difference, and what is different.

@@ -1,6 +1,7 @@
 mod lane;
 
 use std::fs;
+use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -20,10 +21,7 @@ fn without_a_chain_the_error_gives_the_reason() {
         PodRejection::Broken(reason) => reason,
         other => panic!("{other:?}"),
     };
-    let error = LoadError::Broken {
-        directory: "/plugins".into(),
-        message: "out of threads".to_owned(),
-    };
+    let error = LoadError::broken(Path::new("/plugins"), "out of threads");
     let refused = Serving {
         failed: Some(FailedReload {
             at: SystemTime::UNIX_EPOCH,

@@ -2,9 +2,7 @@
 
 use std::path::Path;
 
-use podloom_mutators::{
-    ConfigComplaint, ConfigError, Form, Inspection, PluginError, PluginSize, inspect,
-};
+use podloom_mutators::{ConfigComplaint, Form, Inspection, PluginError, PluginSize, inspect};
 use podloom_sbom::VersionInfo;
 use serde_json::{Map, Value, json};
 
@@ -154,16 +152,15 @@ pub(super) fn unusable(
     config: Option<&ConfigFile>,
 ) -> CommandError {
     match (error, config) {
-        (PluginError::Config(ConfigError::Rejected(complaints)), Some(config)) => {
+        (PluginError::Config(complaints), Some(config)) => {
             let diagnostics = complaints.iter();
             let diagnostics = diagnostics.map(|complaint| config.diagnostic(complaint));
             CommandError::Invalid(diagnostics.collect())
         }
         // Without lines: they would be those of a manifest that the user does not have.
-        (PluginError::Config(error), _) => {
+        (error, _) => {
             let error = error.located(|_| 0);
             CommandError::invalid(format!("{plugin}: the plugin {error}"))
         }
-        (error, _) => CommandError::invalid(format!("{plugin}: the plugin {error}")),
     }
 }

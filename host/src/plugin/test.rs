@@ -486,7 +486,7 @@ impl Bench {
             Some(earlier) => Chain::load_after(earlier, &bundle),
             None => Chain::load(&self.engine, &bundle),
         };
-        let chain = loaded.map_err(|error| unusable(&self.name, *error.problem, config))?;
+        let chain = loaded.map_err(|error| unusable(&self.name, error.problem, config))?;
         if self.last.is_none() {
             for warning in chain.warnings() {
                 load::warn(&format!("{}: {}", self.name, warning.message));

@@ -131,10 +131,10 @@ impl CandidateChain {
                 error,
                 repeated: false,
             } => {
-                tracing::warn!(outcome = error.reason(), %error, "rejected the candidate, the last good one is still compared if there is one");
+                tracing::warn!(outcome = error.reason, %error, "rejected the candidate, the last good one is still compared if there is one");
             }
             Reload::Refused { error, .. } => {
-                tracing::debug!(outcome = error.reason(), %error, "rejected the same candidate again");
+                tracing::debug!(outcome = error.reason, %error, "rejected the same candidate again");
             }
         }
     }

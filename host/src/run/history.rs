@@ -78,7 +78,7 @@ pub(super) fn chain_state(serving: &Serving) -> Value {
     let error = serving.failed.as_ref().map(|failed| {
         json!({
             "at": timestamp(failed.at),
-            "reason": failed.error.reason(),
+            "reason": failed.error.reason,
             "message": failed.error.to_string(),
         })
     });

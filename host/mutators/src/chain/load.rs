@@ -11,9 +11,10 @@ use sha2::{Digest, Sha256};
 use super::Chain;
 use crate::bundle::Bundle;
 use crate::engine::Engine;
+use crate::error::PluginError;
 use crate::file::{hex, sha256};
 use crate::manifest::{Lines, MANIFEST, PluginEntry};
-use crate::plugin::{Plugin, PluginCode, PluginError, grant};
+use crate::plugin::{Plugin, PluginCode, grant};
 use crate::request::Until;
 
 /// Why a chain could not be loaded from a bundle.
@@ -27,7 +28,7 @@ pub struct ChainError {
     /// The line of the manifest that lists it.
     pub line: u64,
     /// What is wrong. It is part of the message, not its source.
-    pub problem: Box<PluginError>,
+    pub problem: PluginError,
 }
 
 /// What a plugin may do.
@@ -70,7 +71,7 @@ impl Chain {
         let budget = Arc::default();
         for (index, entry) in bundle.manifest.plugins.iter().enumerate() {
             let loaded = if until.is_over() {
-                Err(PluginError::Describe(CallFailure::NoTimeLeft))
+                Err(format!("could not describe itself: {}", CallFailure::NoTimeLeft).into())
             } else {
                 let code = load_code(engine, bundle, entry, &mut known, until);
                 code.and_then(|(code, compiled_in)| {
@@ -83,7 +84,7 @@ impl Chain {
                 plugin: entry.name.value.0.clone(),
                 file: entry.file.0.clone(),
                 line: entry.line(),
-                problem: Box::new(located(problem, bundle, index)),
+                problem: located(problem, bundle, index),
             })?;
             plugins.push(plugin);
         }
@@ -132,12 +133,12 @@ impl Chain {
 
 /// Adds the lines of the manifest to what is wrong with a configuration.
 fn located(problem: PluginError, bundle: &Bundle, index: usize) -> PluginError {
-    let PluginError::Config(error) = problem else {
+    if !matches!(problem, PluginError::Config(_)) {
         return problem;
-    };
+    }
     // It was parsed before, so it is UTF-8.
     let lines = Lines::of(&String::from_utf8_lossy(bundle.manifest()));
-    PluginError::Config(error.located(|path| lines.line(&format!("/plugins/{index}/config{path}"))))
+    problem.located(|path| lines.line(&format!("/plugins/{index}/config{path}")))
 }
 
 /// Returns the compiled code of an entry, and how long compiling took unless an earlier chain had done it.
@@ -152,10 +153,11 @@ fn load_code(
     let shipped = shipped.map(|bytes| &**bytes).unwrap_or_default();
     let found = sha256(shipped);
     if let Some(pinned) = entry.sha256.as_ref().filter(|pinned| pinned.0 != found) {
-        return Err(PluginError::Pin {
-            found,
-            pinned: pinned.0.clone(),
-        });
+        let pinned = &pinned.0;
+        return Err(format!(
+            "has sha256 {found}, but chain.yaml pins {pinned}; restore the file, or change `sha256`"
+        )
+        .into());
     }
     let size = entry.limits.size;
     // What was checked as a large plugin may be too large for another entry.

@@ -7,6 +7,8 @@
 
 mod types;
 
+use std::collections::HashMap;
+
 use wasmparser::{
     CanonicalFunction, ComponentCanonicalSectionReader, ComponentInstance, CompositeInnerType,
     ConstExpr, DataKind, ElementItems, ElementKind, FuncToValidate, FuncValidator,
@@ -14,7 +16,8 @@ use wasmparser::{
     RecGroup, TableInit, ValidPayload, Validator, ValidatorResources, WasmFeatures,
 };
 
-use super::{ComponentError, METADATA, damaged};
+use super::{METADATA, damaged};
+use crate::error::PluginError;
 use crate::file::or_large;
 use crate::limits::PluginSize;
 
@@ -40,29 +43,50 @@ impl Bound {
             when_large,
         }
     }
+}
 
-    const fn when_large(self, times: u64) -> Self {
+/// Counts over a file, or over one function, so far.
+struct Counts {
+    size: PluginSize,
+    /// The index of the function that is counted; none outside of functions.
+    function: Option<u32>,
+    /// By what is counted.
+    found: HashMap<&'static str, u64>,
+}
+
+impl Counts {
+    fn new(size: PluginSize, function: Option<u32>) -> Self {
         Self {
-            when_large: times,
-            ..self
+            size,
+            function,
+            found: HashMap::new(),
         }
     }
 
+    fn add(&mut self, bound: Bound, more: impl TryInto<u64>) -> Result<(), PluginError> {
+        let more = more.try_into().unwrap_or(u64::MAX);
+        let found = self.found.entry(bound.what).or_default();
+        *found = found.saturating_add(more);
+        let found = *found;
+        self.check(bound, found)
+    }
+
     /// Checks what a plugin of this size has.
-    fn check(self, size: PluginSize, found: u64) -> Result<(), TooMuch> {
-        let most = match size {
-            PluginSize::Standard => self.most,
-            PluginSize::Large => self.most.saturating_mul(self.when_large),
+    fn check(&self, bound: Bound, found: u64) -> Result<(), PluginError> {
+        let most = match self.size {
+            PluginSize::Standard => bound.most,
+            PluginSize::Large => bound.most.saturating_mul(bound.when_large),
         };
-        match found {
-            found if found <= most => Ok(()),
-            _ => Err(TooMuch {
-                most,
-                what: self.what,
-                function: None,
-                size,
-            }),
+        if found <= most {
+            return Ok(());
         }
+        let in_function = |index| format!(" in function {index}");
+        Err(PluginError::TooLarge(format!(
+            "has more than {most} {}{}; compiling it would take too long{}",
+            bound.what,
+            self.function.map(in_function).unwrap_or_default(),
+            or_large(self.size)
+        )))
     }
 }
 
@@ -72,6 +96,8 @@ const CODE: Bound = Bound::new(2 << 20, "bytes of code");
 const FUNCTIONS: Bound = Bound::new(5_000, "functions");
 // None; encoded as a component it has five.
 const MODULES: Bound = Bound::new(16, "nested modules and components");
+/// For components that call each other the compiler would generate adapters.
+const ADAPTER: &str = "is composed of several components, but a plugin must be a single one; link the code into one core module, and build the plugin from that";
 /// How deeply components may be nested; toolchains make two or three levels.
 const NESTING: usize = 16;
 // 17; encoded as a component 33.
@@ -124,34 +150,16 @@ const ENTRIES: Bound = Bound::new(100_000, "entries in element segments");
 // 64.
 const VALUES: Bound = Bound::new(10_000, "values that instantiation initializes");
 
-/// More of something than a plugin may have. The message continues a sentence that begins with the plugin.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "has more than {most} {what}{}; compiling it would take too long{}",
-    in_function(.function),
-    or_large(*size)
-)]
-pub struct TooMuch {
-    /// The bound.
-    pub most: u64,
-    /// What it has too much of.
-    pub what: &'static str,
-    /// The index of the function that exceeds the bound; none if the whole file does.
-    pub function: Option<u32>,
-    /// The size that its entry in the chain allows.
-    pub size: PluginSize,
-}
-
-fn in_function(function: &Option<u32>) -> String {
-    function.map_or_else(String::new, |index| format!(" in function {index}"))
-}
-
 /// Checks a file against all bounds, and stops at the first one that it exceeds.
-pub(super) fn check(wasm: &[u8], size: PluginSize) -> Result<(), ComponentError> {
+pub(super) fn check(wasm: &[u8], size: PluginSize) -> Result<(), PluginError> {
     // The engine itself refuses the features that it does not support.
     let mut validator = Validator::new_with_features(WasmFeatures::all());
     let mut allocations = FuncValidatorAllocations::default();
-    let mut file = FileCounts::of(size);
+    let mut file = FileCounts {
+        counts: Counts::new(size, None),
+        depth: 0,
+        component_types: types::Types::new(size),
+    };
     for payload in Parser::new(0).parse_all(wasm) {
         let payload = payload.map_err(damaged)?;
         file.section(&payload, wasm)?;
@@ -163,94 +171,44 @@ pub(super) fn check(wasm: &[u8], size: PluginSize) -> Result<(), ComponentError>
 }
 
 /// Counts over the file so far.
-#[derive(Default)]
 struct FileCounts {
-    size: PluginSize,
-    code: u64,
-    functions: u64,
-    modules: u64,
+    counts: Counts,
     /// How deeply the current component or module is nested.
     depth: usize,
-    types: u64,
-    imports: u64,
-    exports: u64,
-    globals: u64,
-    segments: u64,
-    expressions: u64,
-    entries: u64,
-    values: u64,
     component_types: types::Types,
-    parts: u64,
-    loops: u64,
-    branches: u64,
-    targets: u64,
-    live_values: u64,
-    calls: u64,
-    detours: u64,
-}
-
-fn add(
-    found: &mut u64,
-    more: impl Into<u64>,
-    bound: Bound,
-    size: PluginSize,
-) -> Result<(), TooMuch> {
-    *found = found.saturating_add(more.into());
-    bound.check(size, *found)
 }
 
 impl FileCounts {
-    fn of(size: PluginSize) -> Self {
-        Self {
-            size,
-            component_types: types::Types::of(size),
-            ..Self::default()
-        }
-    }
-
     /// Counts the items of a section by its header, before the section is read.
-    fn section(&mut self, payload: &Payload<'_>, wasm: &[u8]) -> Result<(), ComponentError> {
+    fn section(&mut self, payload: &Payload<'_>, wasm: &[u8]) -> Result<(), PluginError> {
         self.component_types.section(payload, wasm)?;
+        let counts = &mut self.counts;
         match payload {
             Payload::CodeSectionStart { count, size, .. } => {
-                add(&mut self.functions, *count, FUNCTIONS, self.size)?;
-                add(&mut self.code, *size, CODE, self.size)?;
+                counts.add(FUNCTIONS, *count)?;
+                counts.add(CODE, *size)?;
             }
             Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => {
                 self.depth += 1;
                 if self.depth > NESTING {
-                    return Err(ComponentError::Nested);
+                    return Err("nests components too deeply".into());
                 }
-                add(&mut self.modules, 1_u32, MODULES, self.size)?;
+                counts.add(MODULES, 1_u32)?;
             }
             Payload::End(_) => self.depth = self.depth.saturating_sub(1),
             Payload::TypeSection(section) => {
-                add(&mut self.types, section.count(), TYPES, self.size)?;
+                counts.add(TYPES, section.count())?;
                 for group in section.clone() {
                     self.recursive_types(&group.map_err(damaged)?)?;
                 }
             }
-            Payload::ImportSection(section) => {
-                add(&mut self.imports, section.count(), IMPORTS, self.size)?
-            }
-            Payload::ComponentImportSection(section) => {
-                add(&mut self.imports, section.count(), IMPORTS, self.size)?
-            }
-            Payload::ExportSection(section) => {
-                add(&mut self.exports, section.count(), EXPORTS, self.size)?
-            }
-            Payload::ComponentExportSection(section) => {
-                add(&mut self.exports, section.count(), EXPORTS, self.size)?
-            }
-            Payload::GlobalSection(section) => {
-                add(&mut self.globals, section.count(), GLOBALS, self.size)?
-            }
-            Payload::DataSection(section) => {
-                add(&mut self.segments, section.count(), SEGMENTS, self.size)?
-            }
-            Payload::ElementSection(section) => {
-                add(&mut self.segments, section.count(), SEGMENTS, self.size)?;
-            }
+            Payload::ImportSection(section) => counts.add(IMPORTS, section.count())?,
+            Payload::ComponentImportSection(section) => counts.add(IMPORTS, section.count())?,
+            Payload::ExportSection(section) => counts.add(EXPORTS, section.count())?,
+            Payload::ComponentExportSection(section) => counts.add(EXPORTS, section.count())?,
+            Payload::GlobalSection(section) => counts.add(GLOBALS, section.count())?,
+            Payload::DataSection(section) => counts.add(SEGMENTS, section.count())?,
+            Payload::ElementSection(section) => counts.add(SEGMENTS, section.count())?,
             Payload::CustomSection(section) if section.name().starts_with(METADATA) => {
                 self.component_types.metadata(section.data())?;
             }
@@ -260,7 +218,7 @@ impl FileCounts {
     }
 
     /// Counts the instances, aliases and lifted or lowered functions of a component.
-    fn linked(&mut self, payload: &Payload<'_>) -> Result<(), ComponentError> {
+    fn linked(&mut self, payload: &Payload<'_>) -> Result<(), PluginError> {
         match payload {
             Payload::InstanceSection(section) => {
                 self.parts(section.count())?;
@@ -290,28 +248,28 @@ impl FileCounts {
         Ok(())
     }
 
-    fn parts(&mut self, more: impl TryInto<u64>) -> Result<(), TooMuch> {
+    fn parts(&mut self, more: impl TryInto<u64>) -> Result<(), PluginError> {
         let more = more.try_into().unwrap_or(u64::MAX);
-        add(&mut self.parts, more, PARTS, self.size)?;
+        self.counts.add(PARTS, more)?;
         self.component_types.uses(more)
     }
 
     /// Between components that lift and lower among themselves the compiler generates adapters, whose size depends on the types.
-    fn lifted(&self, section: &ComponentCanonicalSectionReader<'_>) -> Result<(), ComponentError> {
+    fn lifted(&self, section: &ComponentCanonicalSectionReader<'_>) -> Result<(), PluginError> {
         for function in section.clone() {
             let is_between = matches!(
                 function.map_err(damaged)?,
                 CanonicalFunction::Lift { .. } | CanonicalFunction::Lower { .. }
             );
             if is_between && self.depth > 0 {
-                return Err(ComponentError::Adapter);
+                return Err(ADAPTER.into());
             }
         }
         Ok(())
     }
 
     /// Counts what initializes globals, tables and memory: the compiler makes one function of all expressions that are not constants.
-    fn initialized(&mut self, payload: &Payload<'_>) -> Result<(), ComponentError> {
+    fn initialized(&mut self, payload: &Payload<'_>) -> Result<(), PluginError> {
         match payload {
             Payload::GlobalSection(section) => {
                 for global in section.clone() {
@@ -347,16 +305,16 @@ impl FileCounts {
         Ok(())
     }
 
-    fn entries(&mut self, items: ElementItems<'_>, is_set: bool) -> Result<(), ComponentError> {
+    fn entries(&mut self, items: ElementItems<'_>, is_set: bool) -> Result<(), PluginError> {
         match items {
             ElementItems::Functions(items) => {
-                add(&mut self.entries, items.count(), ENTRIES, self.size)?;
+                self.counts.add(ENTRIES, items.count())?;
                 if is_set {
-                    add(&mut self.values, items.count(), VALUES, self.size)?;
+                    self.counts.add(VALUES, items.count())?;
                 }
             }
             ElementItems::Expressions(_, items) => {
-                add(&mut self.entries, items.count(), ENTRIES, self.size)?;
+                self.counts.add(ENTRIES, items.count())?;
                 for item in items {
                     self.expression(&item.map_err(damaged)?)?;
                 }
@@ -365,29 +323,22 @@ impl FileCounts {
         Ok(())
     }
 
-    fn expression(&mut self, expression: &ConstExpr<'_>) -> Result<(), ComponentError> {
+    fn expression(&mut self, expression: &ConstExpr<'_>) -> Result<(), PluginError> {
         let range = expression.get_binary_reader().range();
-        add(&mut self.values, 1_u32, VALUES, self.size)?;
-        add(
-            &mut self.expressions,
-            range.end.saturating_sub(range.start),
-            EXPRESSIONS,
-            self.size,
-        )?;
-        Ok(())
+        self.counts.add(VALUES, 1_u32)?;
+        let bytes = range.end.saturating_sub(range.start);
+        self.counts.add(EXPRESSIONS, bytes)
     }
 
     /// The header of a section counts a recursion group as one type.
-    fn recursive_types(&mut self, group: &RecGroup) -> Result<(), TooMuch> {
+    fn recursive_types(&mut self, group: &RecGroup) -> Result<(), PluginError> {
         for (index, subtype) in group.types().enumerate() {
             if index > 0 {
-                add(&mut self.types, 1_u32, TYPES, self.size)?;
+                self.counts.add(TYPES, 1_u32)?;
             }
             if let CompositeInnerType::Func(function) = &subtype.composite_type.inner {
-                SIGNATURE.check(
-                    self.size,
-                    (function.params().len() + function.results().len()) as u64,
-                )?;
+                let values = function.params().len() + function.results().len();
+                self.counts.check(SIGNATURE, values as u64)?;
             }
         }
         Ok(())
@@ -398,38 +349,26 @@ impl FileCounts {
         function: FuncToValidate<ValidatorResources>,
         body: &FunctionBody<'_>,
         allocations: FuncValidatorAllocations,
-    ) -> Result<FuncValidatorAllocations, ComponentError> {
-        let index = function.index;
-        let range = body.range();
-        let mut body_so_far = BodyCounts {
-            file: self,
+    ) -> Result<FuncValidatorAllocations, PluginError> {
+        let index = Some(function.index);
+        self.counts.function = index;
+        let mut body_counts = BodyCounts {
+            counts: Counts::new(self.counts.size, index),
+            file: &mut self.counts,
             validator: function.into_validator(allocations),
-            loops: 0,
-            branches: 0,
-            block_values: 0,
         };
-        let checked = BODY
-            .check(body_so_far.file.size, range.end.saturating_sub(range.start))
-            .map_err(ComponentError::from)
-            .and_then(|()| body_so_far.check(body));
-        match checked {
-            Ok(()) => Ok(body_so_far.validator.into_allocations()),
-            Err(ComponentError::TooMuch(what)) => Err(ComponentError::TooMuch(TooMuch {
-                function: Some(index),
-                ..what
-            })),
-            Err(error) => Err(error),
-        }
+        body_counts.check(body)?;
+        let allocations = body_counts.validator.into_allocations();
+        self.counts.function = None;
+        Ok(allocations)
     }
 }
 
 /// Counts over one function so far.
 struct BodyCounts<'a> {
-    file: &'a mut FileCounts,
+    counts: Counts,
+    file: &'a mut Counts,
     validator: FuncValidator<ValidatorResources>,
-    loops: u64,
-    branches: u64,
-    block_values: u64,
 }
 
 /// What an operator costs the compiler.
@@ -486,15 +425,16 @@ fn cost(operator: &Operator<'_>) -> Cost {
 }
 
 impl BodyCounts<'_> {
-    fn check(&mut self, body: &FunctionBody<'_>) -> Result<(), ComponentError> {
+    fn check(&mut self, body: &FunctionBody<'_>) -> Result<(), PluginError> {
+        let range = body.range();
+        let bytes = range.end.saturating_sub(range.start);
+        self.counts.check(BODY, bytes)?;
         for local in body.get_locals_reader().map_err(damaged)? {
             let (count, kind) = local.map_err(damaged)?;
-            LOCALS.check(
-                self.file.size,
-                u64::from(self.validator.len_locals()) + u64::from(count),
-            )?;
+            let locals = u64::from(self.validator.len_locals()) + u64::from(count);
+            self.counts.check(LOCALS, locals)?;
             self.validator
-                .define_locals(body.range().start, count, kind)
+                .define_locals(range.start, count, kind)
                 .map_err(damaged)?;
         }
         let mut operators = body.get_operators_reader().map_err(damaged)?;
@@ -506,7 +446,7 @@ impl BodyCounts<'_> {
         operators.finish().map_err(damaged)
     }
 
-    fn operator(&mut self, operator: &Operator<'_>, offset: u64) -> Result<(), TooMuch> {
+    fn operator(&mut self, operator: &Operator<'_>, offset: u64) -> Result<(), PluginError> {
         let cost = cost(operator);
         if let Cost::Little = cost {
             return Ok(());
@@ -517,63 +457,44 @@ impl BodyCounts<'_> {
         let live = u64::from(self.validator.len_locals())
             + u64::from(self.validator.operand_stack_height());
         if let Operator::Loop { .. } | Operator::Block { .. } | Operator::If { .. } = operator {
-            DEPTH.check(
-                self.file.size,
-                u64::from(self.validator.control_stack_height()),
-            )?;
+            let depth = self.validator.control_stack_height();
+            self.counts.check(DEPTH, depth.into())?;
         }
         match cost {
             Cost::Little => {}
-            Cost::Call => add(&mut self.file.calls, values + 1, CALLS, self.file.size)?,
+            Cost::Call => self.file.add(CALLS, values + 1)?,
             Cost::Branch => self.branch(live)?,
             Cost::Detour => {
-                add(&mut self.file.detours, 1_u32, DETOURS, self.file.size)?;
+                self.file.add(DETOURS, 1_u32)?;
                 self.branch(live)?;
             }
             Cost::Loop => {
-                add(&mut self.loops, 1_u32, FUNCTION_LOOPS, self.file.size)?;
-                add(&mut self.file.loops, 1_u32, LOOPS, self.file.size)?;
+                self.counts.add(FUNCTION_LOOPS, 1_u32)?;
+                self.file.add(LOOPS, 1_u32)?;
                 self.branch(live.saturating_mul(3))?;
             }
         }
         match operator {
-            Operator::CallIndirect { .. } => {
-                add(&mut self.file.calls, values + 1, CALLS, self.file.size)
-            }
+            Operator::CallIndirect { .. } => self.file.add(CALLS, values + 1),
             Operator::BrTable { targets } => {
-                add(
-                    &mut self.file.targets,
-                    targets.len(),
-                    TARGETS,
-                    self.file.size,
-                )?;
+                self.file.add(TARGETS, targets.len())?;
                 // All live values are passed to each target.
                 let values = live.saturating_mul(u64::from(targets.len()) + 1);
-                add(
-                    &mut self.file.live_values,
-                    values,
-                    LIVE_VALUES,
-                    self.file.size,
-                )
+                self.file.add(LIVE_VALUES, values)
             }
             Operator::Loop { blockty } | Operator::Block { blockty } | Operator::If { blockty } => {
                 let arity = self.validator.visitor(offset).block_type_arity(*blockty);
                 let values = arity.map_or(0, |(params, results)| params.saturating_add(results));
-                add(&mut self.block_values, values, BLOCK_VALUES, self.file.size)
+                self.counts.add(BLOCK_VALUES, values)
             }
             _ => Ok(()),
         }
     }
 
-    fn branch(&mut self, live: u64) -> Result<(), TooMuch> {
-        add(&mut self.branches, 1_u32, FUNCTION_BRANCHES, self.file.size)?;
-        add(&mut self.file.branches, 1_u32, BRANCHES, self.file.size)?;
-        add(
-            &mut self.file.live_values,
-            live,
-            LIVE_VALUES,
-            self.file.size,
-        )
+    fn branch(&mut self, live: u64) -> Result<(), PluginError> {
+        self.counts.add(FUNCTION_BRANCHES, 1_u32)?;
+        self.file.add(BRANCHES, 1_u32)?;
+        self.file.add(LIVE_VALUES, live)
     }
 }
 

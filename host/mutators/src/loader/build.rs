@@ -1,6 +1,6 @@
 //! Builds the next chain, proves it, and swaps it in.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -76,13 +76,12 @@ impl Builder {
     }
 
     /// Reports that the directory cannot be read; returns when to look again, which is soon for a missing directory.
-    fn unreadable(&self, id: &Directory, error: BundleError) -> Next {
+    fn unreadable(&self, id: &Directory, error: &BundleError) -> Next {
         let pause = match error {
             BundleError::Open { .. } => ABSENT_PAUSE.min(self.first_pause()),
             _ => self.first_pause(),
         };
-        let directory = id.0.to_path_buf();
-        self.report(LoadError::Unreadable { directory, error });
+        self.report(LoadError::of_bundle("unreadable", &id.0, error));
         Next::After(pause)
     }
 
@@ -167,12 +166,8 @@ impl Builder {
                 build(&engine, serving.as_deref(), &directory, &bundle, until)
             })
         });
-        building.await.unwrap_or_else(|broke| {
-            Err(LoadError::Broken {
-                directory: id.0.to_path_buf(),
-                message: broke.to_string(),
-            })
-        })
+        let built = building.await;
+        built.unwrap_or_else(|broke| Err(LoadError::broken(&id.0, &broke.to_string())))
     }
 
     /// Lets a chain serve, if it may; returns when to look again.
@@ -181,8 +176,7 @@ impl Builder {
             self.swap(content, built, took);
             return Next::Settled;
         };
-        let directory = id.0.to_path_buf();
-        let error = LoadError::Unmet { directory, problem };
+        let error = LoadError::new("unmet", &id.0, problem);
         self.refuse(content, Some(built), error);
         Next::After(ADMIT_PAUSE.min(self.first_pause()))
     }
@@ -200,7 +194,7 @@ impl Handler<Directory, Snapshot> for Builder {
             return Ok(Next::Settled);
         };
         let bundle = match bundle {
-            Err(error) if error.is_of_the_disk() => return Ok(self.unreadable(id, error)),
+            Err(error) if error.is_of_the_disk() => return Ok(self.unreadable(id, &error)),
             bundle => bundle,
         };
         if self.is_settled(&content) {
@@ -240,16 +234,11 @@ fn trusted(
     read: Result<Bundle, BundleError>,
     signers: Option<&Signers>,
 ) -> Result<Bundle, LoadError> {
-    let directory = || PathBuf::from(directory);
-    let bundle = read.map_err(|error| LoadError::Bundle {
-        directory: directory(),
-        error,
-    })?;
-    let signed = signers.map_or(Ok(()), |signers| signers.check(&bundle).map(drop));
-    signed.map_err(|error| LoadError::Unsigned {
-        directory: directory(),
-        error,
-    })?;
+    let bundle = read.map_err(|error| LoadError::of_bundle("invalid_bundle", directory, &error))?;
+    if let Some(signers) = signers {
+        let checked = signers.check(&bundle);
+        checked.map_err(|problem| LoadError::new("unsigned", directory, problem))?;
+    }
     Ok(bundle)
 }
 
@@ -261,21 +250,17 @@ fn build(
     bundle: &Bundle,
     until: Until,
 ) -> Result<Built, LoadError> {
-    let directory = || PathBuf::from(directory);
     let chain = Chain::load_until(engine, serving, bundle, until);
-    let chain = chain.map_err(|error| LoadError::Chain {
-        directory: directory(),
-        error,
+    let chain = chain.map_err(|error| LoadError {
+        plugin: Some(error.plugin.clone()),
+        ..LoadError::new("invalid_plugin", directory, error)
     })?;
     let failures = chain.prove_until(until);
-    if failures.is_empty() {
-        let warnings = chain.warnings_until(until);
-        return Ok(Built { chain, warnings });
+    if !failures.is_empty() {
+        return Err(LoadError::unproven(directory, &failures));
     }
-    Err(LoadError::Unproven {
-        directory: directory(),
-        failures,
-    })
+    let warnings = chain.warnings_until(until);
+    Ok(Built { chain, warnings })
 }
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
 //! Checks what a plugin says of itself, and its configuration.
 
-use std::fmt;
 use std::sync::Arc;
 
 use podloom_config_schema::{Problem, check as check_schema};
-use podloom_mutation::{CallFailure, show_bytes};
-use podloom_pod_path::Grants;
+use podloom_mutation::show_bytes;
+use podloom_pod_path::{GrantError, Grants};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::contract;
+use crate::error::{ConfigComplaint, PluginError};
 use crate::limits::{
     CONFIG_COMPLAINTS, NEEDED_PATH_BYTES, NEEDED_PATHS, NEEDED_SEGMENTS, SCHEMA_BYTES,
     SUMMARY_BYTES,
@@ -37,78 +37,53 @@ pub struct Description {
     pub(super) needed_writes: Grants,
 }
 
-/// What is wrong with a description.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DescriptionError {
-    /// The name is not a DNS label.
-    #[error("its name {0:?} is not a DNS label; use at most 63 of a-z, 0-9 and `-`")]
-    Name(String),
-    /// The version is not a semantic version.
-    #[error("its version {0:?} is not a semantic version; write for example 1.2.3")]
-    Version(String),
-    /// The summary is too long.
-    #[error("its summary is longer than {}", show_bytes(SUMMARY_BYTES))]
-    Summary,
-    /// The schema is too long.
-    #[error("its configuration schema is larger than {}", show_bytes(SCHEMA_BYTES))]
-    LongSchema,
-    /// The schema depends on the configuration.
-    #[error(
-        "its configuration schema differs between configurations; return the same schema for all"
-    )]
-    ChangingSchema,
-    /// The schema is not JSON.
-    #[error("its configuration schema is not JSON: {0}")]
-    Schema(String),
-    /// There are more paths, or longer ones, than anyone could review.
-    #[error(
-        "it needs more than {NEEDED_PATHS} paths, or one longer than {}",
-        show_bytes(NEEDED_PATH_BYTES)
-    )]
-    Paths,
-    /// The paths would take too much memory.
-    #[error("the paths that it needs have more than {NEEDED_SEGMENTS} segments in total")]
-    Segments,
-    /// A path does not look like what it is.
-    #[error("the path {0} contains invisible characters")]
-    HiddenPath(String),
-    /// A path that it needs to read is invalid.
-    #[error("a path in `reads` is invalid: {0}")]
-    Reads(String),
-    /// A path that it needs to write is invalid.
-    #[error("a path in `writes` is invalid: {0}")]
-    Writes(String),
-}
-
 impl Description {
-    pub(super) fn check(said: contract::Description) -> Result<Self, DescriptionError> {
+    /// Returns what is wrong with what a plugin says, or its description.
+    pub(super) fn check(said: contract::Description) -> Result<Self, String> {
         if !is_dns_label(&said.name) {
-            return Err(DescriptionError::Name(one_line(&said.name, 100)));
+            let name = one_line(&said.name, 100);
+            return Err(format!(
+                "its name {name:?} is not a DNS label; use at most 63 of a-z, 0-9 and `-`"
+            ));
         }
         if !is_version(&said.version) {
-            return Err(DescriptionError::Version(one_line(&said.version, 100)));
+            let version = one_line(&said.version, 100);
+            return Err(format!(
+                "its version {version:?} is not a semantic version; write for example 1.2.3"
+            ));
         }
         if said.summary.len() > SUMMARY_BYTES {
-            return Err(DescriptionError::Summary);
+            let most = show_bytes(SUMMARY_BYTES);
+            return Err(format!("its summary is longer than {most}"));
         }
         for paths in [&said.reads, &said.writes] {
             if paths.len() > NEEDED_PATHS || paths.iter().any(|path| path.len() > NEEDED_PATH_BYTES)
             {
-                return Err(DescriptionError::Paths);
+                let longest = show_bytes(NEEDED_PATH_BYTES);
+                return Err(format!(
+                    "it needs more than {NEEDED_PATHS} paths, or one longer than {longest}"
+                ));
             }
             if let Some(path) = paths.iter().find(|path| !is_plain(path)) {
-                return Err(DescriptionError::HiddenPath(one_line(path, 200)));
+                let path = one_line(path, 200);
+                return Err(format!("the path {path} contains invisible characters"));
             }
         }
         let paths = said.reads.iter().chain(&said.writes);
         let segments: usize = paths.map(|path| path.matches('/').count()).sum();
         if segments > NEEDED_SEGMENTS {
-            return Err(DescriptionError::Segments);
+            return Err(format!(
+                "the paths that it needs have more than {NEEDED_SEGMENTS} segments in total"
+            ));
         }
-        let needed_reads = Grants::parse(&said.reads)
-            .map_err(|error| DescriptionError::Reads(one_line(&error.to_string(), 500)))?;
-        let needed_writes = Grants::parse_writes(&said.writes)
-            .map_err(|error| DescriptionError::Writes(one_line(&error.to_string(), 500)))?;
+        let invalid = |field| {
+            move |error: GrantError| {
+                let error = one_line(&error.to_string(), 500);
+                format!("a path in `{field}` is invalid: {error}")
+            }
+        };
+        let needed_reads = Grants::parse(&said.reads).map_err(invalid("reads"))?;
+        let needed_writes = Grants::parse_writes(&said.writes).map_err(invalid("writes"))?;
         Ok(Self {
             config_schema: schema(&said.config_schema)?,
             summary: one_line(&said.summary, SUMMARY_BYTES),
@@ -122,15 +97,18 @@ impl Description {
     }
 }
 
-fn schema(text: &str) -> Result<Option<Arc<str>>, DescriptionError> {
+fn schema(text: &str) -> Result<Option<Arc<str>>, String> {
     if text.trim().is_empty() {
         return Ok(None);
     }
     if text.len() > SCHEMA_BYTES {
-        return Err(DescriptionError::LongSchema);
+        let most = show_bytes(SCHEMA_BYTES);
+        return Err(format!("its configuration schema is larger than {most}"));
     }
-    serde_json::from_str::<IgnoredAny>(text)
-        .map_err(|error| DescriptionError::Schema(one_line(&error.to_string(), 200)))?;
+    serde_json::from_str::<IgnoredAny>(text).map_err(|error| {
+        let error = one_line(&error.to_string(), 200);
+        format!("its configuration schema is not JSON: {error}")
+    })?;
     Ok(Some(text.into()))
 }
 
@@ -147,131 +125,72 @@ fn is_version(version: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || b"-+.".contains(&byte))
 }
 
-/// What is wrong with a configuration. Each message continues a sentence that begins with the plugin.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ConfigError {
-    /// The plugin takes none.
-    #[error("takes no configuration, but chain.yaml sets {0}; remove `config`")]
-    Unwanted(String),
-    /// The schema is invalid, which is a bug of the plugin.
-    #[error("has an invalid configuration schema, which its author must fix: {0}")]
-    Schema(String),
-    /// Checking it would take too long.
-    #[error(
-        "has a configuration that takes too many steps to check against its schema; use fewer or shorter items, or ask the author for a simpler schema"
-    )]
-    TooLarge,
-    /// It does not match the schema, or the plugin rejects it.
-    #[error("has an invalid configuration: {}", sentences(.0))]
-    Rejected(Vec<ConfigComplaint>),
-    /// The function `validate-config` failed.
-    #[error("could not check its configuration: {0}")]
-    Check(CallFailure),
-}
-
-/// One thing that is wrong with a configuration.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigComplaint {
-    /// Where, as a JSON Pointer into the configuration; none if the plugin itself complains.
-    pub path: Option<String>,
-    /// The line of the file with the configuration, from 1; 0 if unknown.
-    pub line: u64,
-    /// What is wrong.
-    pub message: String,
-}
-
-impl fmt::Display for ConfigComplaint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.line > 0 {
-            write!(f, "line {}, ", self.line)?;
-        }
-        f.write_str(&self.message)
-    }
-}
-
-impl ConfigComplaint {
-    fn of_plugin(message: &str) -> Self {
-        Self {
-            path: None,
-            line: 0,
-            message: one_line(message, 500),
-        }
-    }
-}
-
-impl ConfigError {
-    /// Fills in the lines of the complaints; `line` returns the line of a pointer into the configuration, 0 if it is unknown.
-    #[must_use]
-    pub fn located(mut self, line: impl Fn(&str) -> u64) -> Self {
-        if let Self::Rejected(complaints) = &mut self {
-            for complaint in complaints {
-                complaint.line = complaint.path.as_deref().map_or(0, &line);
-            }
-        }
-        self
-    }
-
-    fn of_schema(problem: Problem) -> Self {
-        match problem {
-            Problem::Schema(reason) => Self::Schema(one_line(&reason, 500)),
-            Problem::TooLarge => Self::TooLarge,
-            Problem::Rejected { complaints, more } => {
-                let complaints = complaints.into_iter().map(|complaint| ConfigComplaint {
-                    line: 0,
-                    message: one_line(&complaint.to_string(), 500),
-                    path: Some(complaint.path),
-                });
-                Self::rejected(complaints.collect(), more)
-            }
-        }
-    }
-
-    /// The first complaints, and how many more there are.
-    fn rejected(mut complaints: Vec<ConfigComplaint>, more: usize) -> Self {
-        if more > 0 {
-            complaints.push(ConfigComplaint::of_plugin(&format!("and {more} more")));
-        }
-        Self::Rejected(complaints)
-    }
-}
-
-fn sentences(complaints: &[ConfigComplaint]) -> String {
-    let complaints: Vec<String> = complaints.iter().map(ToString::to_string).collect();
-    complaints.join("; ")
-}
-
 /// Validates a configuration: against its schema, then by the plugin itself, which validates only what matches its schema. Returns
 /// what it says of a valid one.
 pub(super) fn check_config(
     sandbox: Sandbox<'_>,
     config: &Value,
     schema: Option<&str>,
-) -> Result<ConfigVerdict, ConfigError> {
+) -> Result<ConfigVerdict, PluginError> {
     match schema {
-        Some(schema) => {
-            let schema = serde_json::from_str(schema)
-                .map_err(|error| ConfigError::Schema(error.to_string()))?;
-            check_schema(config, &schema).map_err(ConfigError::of_schema)?;
+        Some(schema) => check_against(schema, config)?,
+        None => {
+            let keys = config.as_object().into_iter().flatten().map(|(key, _)| key);
+            let keys: Vec<&String> = keys.collect();
+            if !keys.is_empty() {
+                let keys = list(&keys);
+                return Err(format!(
+                    "takes no configuration, but chain.yaml sets {keys}; remove `config`"
+                )
+                .into());
+            }
         }
-        None => check_absent(config)?,
     }
-    let verdict = sandbox.validate_config().map_err(ConfigError::Check)?;
+    let verdict = sandbox.validate_config();
+    let verdict =
+        verdict.map_err(|failure| format!("could not check its configuration: {failure}"))?;
     let complaints = &verdict.complaints;
     if complaints.is_empty() {
         return Ok(verdict);
     }
     let first = complaints.iter().take(CONFIG_COMPLAINTS);
-    let first = first.map(|complaint| ConfigComplaint::of_plugin(complaint));
+    let first = first.map(|message| complaint(None, message));
     let more = complaints.len().saturating_sub(CONFIG_COMPLAINTS);
-    Err(ConfigError::rejected(first.collect(), more))
+    Err(rejected(first.collect(), more))
 }
 
-fn check_absent(config: &Value) -> Result<(), ConfigError> {
-    let keys = config.as_object().into_iter().flatten().map(|(key, _)| key);
-    match keys.collect::<Vec<_>>().as_slice() {
-        [] => Ok(()),
-        keys => Err(ConfigError::Unwanted(list(keys))),
+fn check_against(schema: &str, config: &Value) -> Result<(), PluginError> {
+    let invalid = |reason: &str| {
+        format!("has an invalid configuration schema, which its author must fix: {reason}")
+    };
+    let schema = serde_json::from_str(schema).map_err(|error| invalid(&error.to_string()))?;
+    check_schema(config, &schema).map_err(|problem| match problem {
+        Problem::Schema(reason) => invalid(&one_line(&reason, 500)).into(),
+        Problem::TooLarge => "has a configuration that takes too many steps to check against its schema; use fewer or shorter items, or ask the author for a simpler schema".into(),
+        Problem::Rejected { complaints, more } => {
+            let complaints = complaints.into_iter().map(|it| {
+                let message = it.to_string();
+                complaint(Some(it.path), &message)
+            });
+            rejected(complaints.collect(), more)
+        }
+    })
+}
+
+fn complaint(path: Option<String>, message: &str) -> ConfigComplaint {
+    ConfigComplaint {
+        path,
+        line: 0,
+        message: one_line(message, 500),
     }
+}
+
+/// The first complaints, and how many more there are.
+fn rejected(mut complaints: Vec<ConfigComplaint>, more: usize) -> PluginError {
+    if more > 0 {
+        complaints.push(complaint(None, &format!("and {more} more")));
+    }
+    PluginError::Config(complaints)
 }
 
 #[cfg(test)]

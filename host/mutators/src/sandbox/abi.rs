@@ -76,16 +76,16 @@ impl<'m> GuestReader<'m> {
         pairs.map(|pair| self.string(pair_of(pair))).collect()
     }
 
-    /// The value that an export returned a pointer to.
+    /// The value that an export returned a pointer to; its fields are read by their offsets.
     pub(super) fn returned<const N: usize>(
         &self,
         address: u32,
-    ) -> Result<Returned<'m>, CallFailure> {
+    ) -> Result<&'m [u8; N], CallFailure> {
         if !address.is_multiple_of(4) {
             return Err(broken("return pointer not aligned"));
         }
         range(self.memory, address, N)
-            .map(Returned)
+            .and_then(<[u8]>::first_chunk)
             .ok_or_else(|| broken("pointer out of bounds of memory"))
     }
 
@@ -113,23 +113,15 @@ impl StringList<'_> {
     }
 }
 
-/// A value in memory, whose fields are read by their offsets.
-pub(super) struct Returned<'m>(&'m [u8]);
+/// The number of a variant's case.
+pub(super) fn case(value: &[u8], offset: usize) -> u8 {
+    value.get(offset).copied().unwrap_or_default()
+}
 
-impl Returned<'_> {
-    /// The number of a variant's case.
-    pub(super) fn case(&self, offset: usize) -> u8 {
-        self.0.get(offset).copied().unwrap_or_default()
-    }
-
-    /// Pointer and length of a string or list.
-    pub(super) fn pair(&self, offset: usize) -> (u32, u32) {
-        self.0
-            .get(offset..)
-            .and_then(<[u8]>::first_chunk)
-            .map(pair_of)
-            .unwrap_or_default()
-    }
+/// Pointer and length of a string or list.
+pub(super) fn pair(value: &[u8], offset: usize) -> (u32, u32) {
+    let pair = value.get(offset..).and_then(<[u8]>::first_chunk);
+    pair.map(pair_of).unwrap_or_default()
 }
 
 /// Lowers values into the guest's memory, with the guest's own allocator.

@@ -18,7 +18,7 @@ use wasmtime::{
 };
 
 use super::Guest;
-use super::abi::{GuestReader, GuestWriter, Realloc, broken, unexpected_case};
+use super::abi::{GuestReader, GuestWriter, Realloc, broken, case, pair, unexpected_case};
 use crate::contract::host::Level;
 use crate::contract::{self, Description, Rejection};
 
@@ -84,14 +84,14 @@ impl Module {
     pub(crate) fn describe(&self, store: &mut Store<Guest>) -> wasmtime::Result<Description> {
         self.call(store, &self.describe, (), |reader, address| {
             let record = reader.returned::<48>(address)?;
-            let mut text = |offset| Ok(reader.string(record.pair(offset))?.to_owned());
+            let mut text = |offset| Ok(reader.string(pair(record, offset))?.to_owned());
             Ok(Description {
                 name: text(0)?,
                 version: text(8)?,
                 summary: text(16)?,
                 config_schema: text(24)?,
-                reads: texts(reader, record.pair(32))?,
-                writes: texts(reader, record.pair(40))?,
+                reads: texts(reader, pair(record, 32))?,
+                writes: texts(reader, pair(record, 40))?,
             })
         })
     }
@@ -102,9 +102,9 @@ impl Module {
     ) -> wasmtime::Result<Result<(), Vec<String>>> {
         self.call(store, &self.validate_config, (), |reader, address| {
             let result = reader.returned::<12>(address)?;
-            match result.case(0) {
+            match case(result, 0) {
                 0 => Ok(Ok(())),
-                1 => Ok(Err(texts(reader, result.pair(4))?)),
+                1 => Ok(Err(texts(reader, pair(result, 4))?)),
                 _ => Err(broken("invalid expected discriminant")),
             }
         })
@@ -116,14 +116,14 @@ impl Module {
     ) -> wasmtime::Result<Result<(), Rejection>> {
         self.call(store, &self.mutate, (POD,), |reader, address| {
             let result = reader.returned::<16>(address)?;
-            let rejection: fn(String) -> Rejection = match (result.case(0), result.case(4)) {
+            let rejection: fn(String) -> Rejection = match (case(result, 0), case(result, 4)) {
                 (0, _) => return Ok(Ok(())),
                 (1, 0) => Rejection::Denied,
                 (1, 1) => Rejection::Failed,
                 (1, case) => return Err(unexpected_case(case)),
                 _ => return Err(broken("invalid expected discriminant")),
             };
-            Ok(Err(rejection(reader.string(result.pair(8))?.to_owned())))
+            Ok(Err(rejection(reader.string(pair(result, 8))?.to_owned())))
         })
     }
 

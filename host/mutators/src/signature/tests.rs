@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use tempfile::TempDir;
 
-use super::{KeyError, PublicKey, SignatureError, Signers};
+use super::{NOT_A_KEY, OTHER_KIND, PRIVATE, PublicKey, Signers};
 use crate::bundle::{Bundle, SIGNATURE};
 
 const KINDS: [&str; 3] = ["p256", "ed25519", "rsa"];
@@ -63,7 +63,7 @@ fn each_kind_of_key_is_checked() {
         let mut others = KINDS.to_vec();
         others.retain(|other| *other != kind);
         let refused = signers(&others).check(&bundle).expect_err(kind);
-        assert!(matches!(refused, SignatureError::Wrong { .. }), "{refused}");
+        assert!(is_wrong(&refused), "{refused}");
         // One of several is enough, so that keys can be changed.
         assert_eq!(signers(&KINDS).check(&bundle), Ok(&key(kind)), "{kind}");
         assert!(Signers::default().check(&bundle).is_err());
@@ -77,16 +77,26 @@ fn base64_is_read_too() {
     assert_eq!(signers(&["p256"]).check(&bundle), Ok(&key("p256")));
 }
 
+#[track_caller]
+fn assert_unsigned(checked: Result<&PublicKey, String>) {
+    let refused = checked.expect_err("no signature");
+    assert!(
+        refused.starts_with("the chain is not signed: "),
+        "{refused}"
+    );
+}
+
+fn is_wrong(refused: &str) -> bool {
+    refused.starts_with("the signature in chain.yaml.sig is not that of chain.yaml by ")
+}
+
 #[test]
 fn what_is_not_a_signature_does_not_count() {
     let signers = signers(&KINDS);
     let missing = signers.check(&Directory::new().read());
-    assert_eq!(missing, Err(SignatureError::Missing));
+    assert_unsigned(missing);
     let too_long = vec![b'a'; 1 << 20];
-    assert_eq!(
-        signers.check(&Directory::signed(&too_long).read()),
-        Err(SignatureError::Missing)
-    );
+    assert_unsigned(signers.check(&Directory::signed(&too_long).read()));
     for kind in KINDS {
         let good = signature(kind);
         for at in [0, good.len() / 2, good.len() - 1] {
@@ -94,7 +104,7 @@ fn what_is_not_a_signature_does_not_count() {
             bad[at] ^= 1;
             let refused = signers.check(&Directory::signed(&bad).read());
             assert!(
-                matches!(refused, Err(SignatureError::Wrong { .. })),
+                is_wrong(&refused.expect_err("another signature")),
                 "{kind} {at}"
             );
         }
@@ -111,7 +121,7 @@ fn a_changed_manifest_or_file_is_noticed() {
     directory.write("one.wasm", b"other");
     let refused = signers.check(&directory.read()).expect_err("another file");
     assert!(
-        matches!(&refused, SignatureError::OtherFile { plugin, line: 4, .. } if plugin == "one"),
+        refused.starts_with("chain.yaml:4: plugin one names the sha256 "),
         "{refused}"
     );
 
@@ -122,21 +132,21 @@ fn a_changed_manifest_or_file_is_noticed() {
     let refused = signers
         .check(&directory.read())
         .expect_err("another manifest");
-    assert!(matches!(refused, SignatureError::Wrong { .. }), "{refused}");
+    assert!(is_wrong(&refused), "{refused}");
 }
 
 #[test]
 fn a_file_that_is_no_public_key_says_so() {
     let private = b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
     for (pem, error) in [
-        (&private[..], KeyError::Private),
-        (b"", KeyError::NotAKey),
-        (b"\xff", KeyError::NotAKey),
+        (&private[..], PRIVATE),
+        (b"", NOT_A_KEY),
+        (b"\xff", NOT_A_KEY),
         (
             b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n",
-            KeyError::NotAKey,
+            NOT_A_KEY,
         ),
-        (&fixture("p384.pub"), KeyError::Kind),
+        (&fixture("p384.pub"), OTHER_KIND),
     ] {
         assert_eq!(PublicKey::from_pem(pem), Err(error));
     }

@@ -1,3 +1,4 @@
+use std::path::Path;
 use std::sync::Arc;
 
 use podloom_mutators::{LoadError, Reload};
@@ -6,10 +7,7 @@ use serde_json::Value;
 use super::{ATTEMPTS, History};
 
 fn refused(message: &str, repeated: bool) -> Reload {
-    let error = LoadError::Broken {
-        directory: "/plugins".into(),
-        message: message.to_owned(),
-    };
+    let error = LoadError::broken(Path::new("/plugins"), message);
     Reload::Refused {
         error: Arc::new(error),
         repeated,

@@ -1,4 +1,5 @@
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -183,10 +184,7 @@ async fn alive_from_the_start_and_ready_when_all_checks_pass() {
 }
 
 fn broken(message: &str) -> Arc<LoadError> {
-    Arc::new(LoadError::Broken {
-        directory: "/plugins".into(),
-        message: message.to_owned(),
-    })
+    Arc::new(LoadError::broken(Path::new("/plugins"), message))
 }
 
 async fn readyz(router: &Router, status: u16) -> String {

@@ -14,8 +14,9 @@ use wasmparser::{
     TypeBounds,
 };
 
-use super::{Bound, TYPES, TooMuch, add};
-use crate::component::{ComponentError, damaged};
+use super::{Bound, Counts, TYPES};
+use crate::component::damaged;
+use crate::error::PluginError;
 use crate::limits::PluginSize;
 
 // 4 KB.
@@ -28,25 +29,20 @@ const SIZE: Bound = Bound::new(
     "fields, cases, parameters and declarations in types, where a type counts each time it is used",
 );
 // 20,000 when encoded as a component.
-const USES: Bound = Bound::new(
-    200_000,
-    "parts of types in imports, exports, instances, aliases and lifted or lowered functions",
-)
-// 12 million in CPython: each part counts for the largest type.
-.when_large(80);
+const USES: Bound = Bound {
+    // 12 million in CPython: each part counts for the largest type.
+    when_large: 80,
+    ..Bound::new(
+        200_000,
+        "parts of types in imports, exports, instances, aliases and lifted or lowered functions",
+    )
+};
 
-#[derive(Default)]
 pub(super) struct Types {
-    plugin: PluginSize,
-    bytes: u64,
-    nested: u64,
-    types: u64,
+    counts: Counts,
     /// The index spaces of the components and types around the current one, from the outermost.
     spaces: Vec<IndexSpace>,
-    /// Of all types together.
-    size: u64,
     largest: u64,
-    uses: u64,
 }
 
 /// The type index space of a module, a component, or the type of a component or an instance.
@@ -59,10 +55,11 @@ struct IndexSpace {
 }
 
 impl Types {
-    pub(super) fn of(size: PluginSize) -> Self {
+    pub(super) fn new(size: PluginSize) -> Self {
         Self {
-            plugin: size,
-            ..Self::default()
+            counts: Counts::new(size, None),
+            spaces: Vec::new(),
+            largest: 0,
         }
     }
 
@@ -70,21 +67,21 @@ impl Types {
         &mut self,
         payload: &Payload<'_>,
         wasm: &[u8],
-    ) -> Result<(), ComponentError> {
+    ) -> Result<(), PluginError> {
         match payload {
             Payload::Version { .. } => self.spaces.push(IndexSpace::default()),
             Payload::End(_) => {
                 self.close();
             }
             Payload::ComponentTypeSection(section) => {
-                add(&mut self.types, section.count(), TYPES, self.plugin)?;
+                self.counts.add(TYPES, section.count())?;
                 self.check_bytes(bytes(wasm, &section.range()))?;
                 for kind in section.clone() {
                     self.define(&kind.map_err(damaged)?)?;
                 }
             }
             Payload::CoreTypeSection(section) => {
-                add(&mut self.types, section.count(), TYPES, self.plugin)?;
+                self.counts.add(TYPES, section.count())?;
                 self.check_bytes(bytes(wasm, &section.range()))?;
                 for kind in section.clone() {
                     self.measured(core_size(&kind.map_err(damaged)?))?;
@@ -119,18 +116,14 @@ impl Types {
     }
 
     /// Charges for parts of a component, each of which may use any type.
-    pub(super) fn uses(&mut self, parts: u64) -> Result<(), TooMuch> {
-        add(
-            &mut self.uses,
-            parts.saturating_mul(1 + self.largest),
-            USES,
-            self.plugin,
-        )
+    pub(super) fn uses(&mut self, parts: u64) -> Result<(), PluginError> {
+        self.counts
+            .add(USES, parts.saturating_mul(1 + self.largest))
     }
 
     /// The metadata of a core module is a component, too.
-    pub(super) fn metadata(&mut self, component: &[u8]) -> Result<(), ComponentError> {
-        add(&mut self.bytes, component.len() as u64, BYTES, self.plugin)?;
+    pub(super) fn metadata(&mut self, component: &[u8]) -> Result<(), PluginError> {
+        self.counts.add(BYTES, component.len())?;
         let around = std::mem::take(&mut self.spaces);
         for payload in Parser::new(0).parse_all(component) {
             // The encoder reports damaged metadata.
@@ -142,17 +135,16 @@ impl Types {
     }
 
     /// A nested type is a declaration that begins with these two bytes; the same bytes elsewhere are counted too.
-    fn check_bytes(&mut self, bytes: &[u8]) -> Result<(), ComponentError> {
-        add(&mut self.bytes, bytes.len() as u64, BYTES, self.plugin)?;
+    fn check_bytes(&mut self, bytes: &[u8]) -> Result<(), PluginError> {
+        self.counts.add(BYTES, bytes.len())?;
         let nested = bytes
             .windows(2)
             .filter(|pair| matches!(pair, [1, 0x41 | 0x42]));
-        add(&mut self.nested, nested.count() as u64, NESTED, self.plugin)?;
-        Ok(())
+        self.counts.add(NESTED, nested.count())
     }
 
     /// Measures a type and gives it the next index.
-    fn define(&mut self, kind: &ComponentType<'_>) -> Result<(), TooMuch> {
+    fn define(&mut self, kind: &ComponentType<'_>) -> Result<(), PluginError> {
         let size = match kind {
             ComponentType::Defined(defined) => self.defined(defined),
             ComponentType::Func(function) => self.function(function),
@@ -164,9 +156,9 @@ impl Types {
         self.measured(size)
     }
 
-    fn measured(&mut self, size: u64) -> Result<(), TooMuch> {
+    fn measured(&mut self, size: u64) -> Result<(), PluginError> {
         self.largest = self.largest.max(size);
-        add(&mut self.size, size, SIZE, self.plugin)
+        self.counts.add(SIZE, size)
     }
 
     fn defined(&self, defined: &ComponentDefinedType<'_>) -> u64 {
@@ -207,7 +199,10 @@ impl Types {
         1 + values.map(|kind| self.value(*kind)).sum::<u64>()
     }
 
-    fn component(&mut self, declarations: &[ComponentTypeDeclaration<'_>]) -> Result<u64, TooMuch> {
+    fn component(
+        &mut self,
+        declarations: &[ComponentTypeDeclaration<'_>],
+    ) -> Result<u64, PluginError> {
         self.spaces.push(IndexSpace::default());
         for declaration in declarations {
             match declaration {
@@ -222,7 +217,10 @@ impl Types {
         Ok(self.close())
     }
 
-    fn instance(&mut self, declarations: &[InstanceTypeDeclaration<'_>]) -> Result<u64, TooMuch> {
+    fn instance(
+        &mut self,
+        declarations: &[InstanceTypeDeclaration<'_>],
+    ) -> Result<u64, PluginError> {
         self.spaces.push(IndexSpace::default());
         for declaration in declarations {
             match declaration {

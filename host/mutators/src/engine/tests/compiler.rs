@@ -3,10 +3,11 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use super::super::{CompileThreadError, compile_in_turn};
+use super::super::{TOO_LONG, compile_in_turn};
+use crate::error::PluginError;
 use crate::request::Until;
 
-type Compiled = Result<Result<u32, &'static str>, CompileThreadError>;
+type Compiled = Result<u32, PluginError>;
 
 /// Compiles something that needs no inspection.
 fn compile(turn: &Arc<Mutex<()>>, number: u32) -> Compiled {
@@ -20,15 +21,15 @@ fn a_panic_while_compiling_is_an_error() {
         compile_in_turn(&turn, || Ok(()), |()| panic!("no such opcode"), Until::DONE);
     assert_eq!(
         panicked.expect_err("an error").to_string(),
-        "the compiler panicked: no such opcode"
+        "does not compile: the compiler panicked: no such opcode"
     );
     let panicked: Compiled =
         compile_in_turn(&turn, || panic!("no such type"), |()| Ok(1), Until::DONE);
     assert_eq!(
         panicked,
-        Err(CompileThreadError::Panicked("no such type".to_owned()))
+        Err("does not compile: the compiler panicked: no such type".into())
     );
-    assert_eq!(compile(&turn, 1), Ok(Ok(1)), "the next one compiles");
+    assert_eq!(compile(&turn, 1), Ok(1), "the next one compiles");
 }
 
 #[test]
@@ -51,7 +52,7 @@ fn nobody_waits_for_a_plugin_that_compiles_too_long() {
             },
             soon(),
         );
-        assert_eq!(slow, Err(CompileThreadError::TooLong));
+        assert_eq!(slow, Err(TOO_LONG.into()));
     }
 
     // It still compiles. Another plugin waits for its turn until its deadline, and is not compiled afterwards.
@@ -66,14 +67,18 @@ fn nobody_waits_for_a_plugin_that_compiles_too_long() {
         },
         soon(),
     );
-    assert_eq!(next, Err(CompileThreadError::TooLong));
+    assert_eq!(next, Err(TOO_LONG.into()));
     // A refusal needs no turn.
-    let refused: Compiled =
-        compile_in_turn(&turn, || Err::<(), _>("too large"), |()| Ok(3), Until::DONE);
-    assert_eq!(refused, Ok(Err("too large")));
+    let refused: Compiled = compile_in_turn(
+        &turn,
+        || Err::<(), _>("is too large".into()),
+        |()| Ok(3),
+        Until::DONE,
+    );
+    assert_eq!(refused, Err("is too large".into()));
 
     drop(go_on);
-    assert_eq!(compile(&turn, 4), Ok(Ok(4)), "its turn comes");
+    assert_eq!(compile(&turn, 4), Ok(4), "its turn comes");
     // The plugin whose caller gave up has had its turn once its closure is dropped.
     while Arc::strong_count(&was_compiled) > 1 {
         thread::yield_now();

@@ -1,4 +1,5 @@
 use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -51,10 +52,7 @@ fn built(builder: &Builder, warnings: &[(u64, &str)]) -> Built {
 }
 
 fn refuse(builder: &Builder, content: &str) {
-    let error = LoadError::Broken {
-        directory: PathBuf::from("/plugins"),
-        message: "out of threads".to_owned(),
-    };
+    let error = LoadError::broken(Path::new("/plugins"), "out of threads");
     builder.refuse(content.to_owned(), None, error);
 }
 
@@ -141,7 +139,7 @@ async fn a_chain_that_may_not_serve_yet_is_kept_and_serves_once_it_may() {
     let serving = slot.serving();
     let failed = serving.failed.as_ref().expect("it is reported");
     assert_eq!(failed.error.to_string(), "/plugins: no right to it");
-    assert_eq!(failed.error.reason(), "unmet");
+    assert_eq!(failed.error.reason, "unmet");
     assert!(serving.chain.is_none());
     may.store(true, Ordering::Relaxed);
     let found = Snapshot::of(empty("one"));
