@@ -72,15 +72,15 @@ pub fn shown(path: &str) -> &str {
 pub enum EditError {
     /// The access was refused. The error is returned to the plugin, which may go on.
     Access(AccessError),
-    /// The plugin has exceeded a limit. Its run must be ended.
-    Limit(LimitExceeded),
+    /// The plugin has exceeded one of the [`AccessLimits`](crate::AccessLimits). Its run must be ended. The text says what it asked for.
+    Limit(String),
 }
 
 impl fmt::Display for EditError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Access(error) => error.fmt(f),
-            Self::Limit(error) => error.fmt(f),
+            Self::Limit(text) => f.write_str(text),
         }
     }
 }
@@ -92,60 +92,3 @@ impl From<AccessError> for EditError {
         Self::Access(error)
     }
 }
-
-impl From<LimitExceeded> for EditError {
-    fn from(error: LimitExceeded) -> Self {
-        Self::Limit(error)
-    }
-}
-
-/// Which of the [`AccessLimits`](crate::AccessLimits) a plugin exceeded; each variant holds the limit.
-///
-/// ```
-/// use podloom_pod_path::LimitExceeded;
-///
-/// assert_eq!(LimitExceeded::PodBytes(1024).to_string(), "a pod of more than 1024 bytes");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LimitExceeded {
-    /// Too many calls of `get`, `view` and `keys`.
-    Reads(usize),
-    /// Too many bytes returned by those calls.
-    ReadBytes(usize),
-    /// Too many calls of `set`, `insert` and `remove`.
-    Writes(usize),
-    /// Too many bytes in the paths and values of those calls.
-    WrittenBytes(usize),
-    /// A path with too many bytes.
-    PathBytes(usize),
-    /// A value that is nested too deeply, counted from the root of the pod.
-    Depth(usize),
-    /// A pod with too many bytes of JSON.
-    PodBytes(usize),
-    /// Values that take too many bytes of the host's memory.
-    Memory(usize),
-}
-
-impl fmt::Display for LimitExceeded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Reads(limit) => write!(f, "more than {limit} reads in one run"),
-            Self::ReadBytes(limit) => write!(f, "more than {limit} bytes read in one run"),
-            Self::Writes(limit) => write!(f, "more than {limit} writes in one run"),
-            Self::WrittenBytes(limit) => write!(f, "more than {limit} bytes written in one run"),
-            Self::PathBytes(limit) => write!(f, "a path of more than {limit} bytes"),
-            Self::Depth(limit) => {
-                write!(
-                    f,
-                    "a value that would nest the pod more than {limit} levels deep"
-                )
-            }
-            Self::PodBytes(limit) => write!(f, "a pod of more than {limit} bytes"),
-            Self::Memory(limit) => {
-                write!(f, "values that take more than {limit} bytes of memory")
-            }
-        }
-    }
-}
-
-impl Error for LimitExceeded {}

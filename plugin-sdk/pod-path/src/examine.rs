@@ -220,23 +220,17 @@ fn in_grant(grant: &[Segment]) -> Option<UnknownField> {
     let mut path = String::new();
     for segment in grant {
         path.push('/');
-        schema = match segment {
+        match segment {
             Segment::Key(key) => {
                 push_escaped(&mut path, key);
                 if let Some(unknown) = unknown(schema, key, &path) {
                     return Some(unknown);
                 }
-                schema.field(key)
             }
-            Segment::Any => {
-                path.push('*');
-                schema.element()
-            }
-            Segment::Selector { key, value } => {
-                push_selector(&mut path, key, value);
-                schema.element()
-            }
-        };
+            Segment::Any => path.push('*'),
+            Segment::Selector(own) => push_selector(&mut path, &own.key, &own.value),
+        }
+        schema = segment.below(schema);
     }
     None
 }

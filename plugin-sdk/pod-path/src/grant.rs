@@ -7,7 +7,7 @@ use std::error::Error;
 use std::fmt;
 
 pub use self::overlap::Disturbance;
-use crate::path::{ListSegment, Path, SEGMENTS, is_too_deep, meant, unescape};
+use crate::path::{ListSegment, Path, SEGMENTS, Selector, is_too_deep, meant, unescape};
 use crate::protected::never_written_at;
 use crate::schema::{ROOT, Schema, Shape};
 
@@ -44,12 +44,7 @@ pub(crate) enum Segment {
     /// `*`: all elements of a list.
     Any,
     /// `[key=value]`: the element with this field.
-    Selector {
-        /// The field that the selector compares.
-        key: String,
-        /// Its value, as text.
-        value: String,
-    },
+    Selector(Selector<'static>),
 }
 
 impl Grants {
@@ -165,8 +160,20 @@ impl Grant {
 impl Segment {
     fn covers(&self, needed: &Self) -> bool {
         match self {
-            Self::Any => !matches!(needed, Self::Key(_)),
+            Self::Any => !needed.is_key(),
             own => own == needed,
+        }
+    }
+
+    const fn is_key(&self) -> bool {
+        matches!(self, Self::Key(_))
+    }
+
+    /// The type of what it names in a value of this type.
+    pub(crate) fn below(&self, schema: Schema) -> Schema {
+        match self {
+            Self::Key(key) => schema.field(key),
+            Self::Any | Self::Selector(_) => schema.element(),
         }
     }
 }
@@ -212,10 +219,7 @@ fn grant(text: &str) -> Result<Grant, GrantError> {
             )),
             None => refuse(reason),
         })?;
-        schema = match &segment {
-            Segment::Key(key) => schema.field(key),
-            Segment::Any | Segment::Selector { .. } => schema.element(),
-        };
+        schema = segment.below(schema);
         segments.push(segment);
     }
     Ok(Grant {
@@ -233,13 +237,13 @@ fn write_grant(text: &str) -> Result<Grant, GrantError> {
     };
     let keys = grant.segments.iter().map_while(|segment| match segment {
         Segment::Key(key) => Some(key.as_str()),
-        Segment::Any | Segment::Selector { .. } => None,
+        Segment::Any | Segment::Selector(_) => None,
     });
     if let Some(never) = never_written_at(keys) {
         return Err(refuse(protected(text, &never)));
     }
     let key_field = grant.segments.windows(2).find_map(|pair| match pair {
-        [Segment::Selector { key, .. }, Segment::Key(field)] if key == field => Some(key),
+        [Segment::Selector(selector), Segment::Key(field)] if selector.key == *field => Some(field),
         _ => None,
     });
     if let Some(key) = key_field {
@@ -320,10 +324,7 @@ fn segment(raw: &str, schema: Schema) -> Result<Segment, String> {
 
 fn selector(raw: &str) -> Option<Segment> {
     match ListSegment::parse(raw)? {
-        ListSegment::Selector(selector) => Some(Segment::Selector {
-            key: selector.key.into_owned(),
-            value: selector.value.into_owned(),
-        }),
+        ListSegment::Selector(selector) => Some(Segment::Selector(selector.into_owned())),
         ListSegment::Index(_) | ListSegment::End => None,
     }
 }

@@ -69,7 +69,7 @@ mod walk;
 
 pub use access::{Access, AccessLimits};
 pub use compare::{ChangeKind, PodChange, compare, element_segments};
-pub use error::{AccessError, EditError, LimitExceeded, shown};
+pub use error::{AccessError, EditError, shown};
 pub use examine::{SchemaViolation, UnknownField, ViolationKind, examine, nearest};
 pub use grant::{Disturbance, GrantError, Grants};
 pub use protected::LAST_APPLIED;

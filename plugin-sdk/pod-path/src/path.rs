@@ -157,6 +157,13 @@ pub(crate) struct Selector<'p> {
 }
 
 impl Selector<'_> {
+    pub(crate) fn into_owned(self) -> Selector<'static> {
+        Selector {
+            key: Cow::Owned(self.key.into_owned()),
+            value: Cow::Owned(self.value.into_owned()),
+        }
+    }
+
     /// Whether this selects the element.
     pub(crate) fn matches(&self, element: &Value) -> bool {
         has_field(element, &self.key, &self.value)

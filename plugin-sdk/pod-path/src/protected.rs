@@ -78,17 +78,9 @@ impl PendingWrite<'_> {
     fn check_metadata_at(&self, mut segments: Segments<'_>) -> Result<(), AccessError> {
         match segments.next() {
             None => self.check_metadata(self.old, self.new),
-            Some("labels") => match segments.next().map(unescape) {
-                None => check_each(self.old, self.new, |key, old, new| {
-                    self.check_label(key, old, new)
-                }),
-                Some(key) => self.check_label(&key, self.old, self.new),
-            },
-            Some("annotations") => match segments.next().map(unescape) {
-                None => check_each(self.old, self.new, |key, old, new| {
-                    self.check_annotation(key, old, new)
-                }),
-                Some(key) => self.check_annotation(&key, self.old, self.new),
+            Some(map @ ("labels" | "annotations")) => match segments.next().map(unescape) {
+                None => self.check_entries(map, self.old, self.new),
+                Some(key) => self.check_entry(map, &key, self.old, self.new),
             },
             Some(key) if METADATA.contains(&key) => self.refuse(&format!("/metadata/{key}")),
             Some(_) => Ok(()),
@@ -99,17 +91,25 @@ impl PendingWrite<'_> {
         if let Some(key) = changed(old, new, &METADATA) {
             return self.refuse(&format!("/metadata/{key}"));
         }
-        let both = |key| (field(old, key), field(new, key));
-        let (old, new) = both("labels");
-        check_each(old, new, |key, old, new| self.check_label(key, old, new))?;
-        let (old, new) = both("annotations");
-        check_each(old, new, |key, old, new| {
-            self.check_annotation(key, old, new)
-        })
+        ["labels", "annotations"]
+            .into_iter()
+            .try_for_each(|map| self.check_entries(map, field(old, map), field(new, map)))
     }
 
-    fn check_label(
+    /// Checks each key that the labels or annotations had or get.
+    fn check_entries(
         &self,
+        map: &str,
+        old: Option<&Value>,
+        new: Option<&Value>,
+    ) -> Result<(), AccessError> {
+        let mut keys = keys(old).chain(keys(new));
+        keys.try_for_each(|key| self.check_entry(map, key, field(old, key), field(new, key)))
+    }
+
+    fn check_entry(
+        &self,
+        map: &str,
         key: &str,
         old: Option<&Value>,
         new: Option<&Value>,
@@ -117,31 +117,18 @@ impl PendingWrite<'_> {
         if old == new {
             return Ok(());
         }
-        if key.starts_with(LABELS) {
-            return Err(self.error(format_args!(
+        Err(self.error(match map {
+            "labels" if key.starts_with(LABELS) => format!(
                 "plugins never change the labels {LABELS}*, such as {key}; leave it as it is"
-            )));
-        }
-        if self.labels.iter().any(|label| label == key) {
-            return Err(self.error(format_args!(
+            ),
+            "labels" if self.labels.iter().any(|label| label == key) => format!(
                 "the workload's selector matches the label {key}, so a change would orphan the pod; leave it as it is"
-            )));
-        }
-        Ok(())
-    }
-
-    fn check_annotation(
-        &self,
-        key: &str,
-        old: Option<&Value>,
-        new: Option<&Value>,
-    ) -> Result<(), AccessError> {
-        if old == new || !key.starts_with(ANNOTATIONS) {
-            return Ok(());
-        }
-        Err(self.error(format_args!(
-            "only the host writes the annotations {ANNOTATIONS}*, such as {key}; use a prefix of your own, such as sidecar.podloom.dev/"
-        )))
+            ),
+            "annotations" if key.starts_with(ANNOTATIONS) => format!(
+                "only the host writes the annotations {ANNOTATIONS}*, such as {key}; use a prefix of your own, such as sidecar.podloom.dev/"
+            ),
+            _ => return Ok(()),
+        }))
     }
 
     fn refuse(&self, never: &str) -> Result<(), AccessError> {
@@ -160,16 +147,6 @@ impl PendingWrite<'_> {
 
 fn field<'v>(value: Option<&'v Value>, key: &str) -> Option<&'v Value> {
     value?.get(key)
-}
-
-/// Checks each key that a map had or gets.
-fn check_each(
-    old: Option<&Value>,
-    new: Option<&Value>,
-    check: impl Fn(&str, Option<&Value>, Option<&Value>) -> Result<(), AccessError>,
-) -> Result<(), AccessError> {
-    let mut keys = keys(old).chain(keys(new));
-    keys.try_for_each(|key| check(key, field(old, key), field(new, key)))
 }
 
 fn keys(map: Option<&Value>) -> impl Iterator<Item = &str> {

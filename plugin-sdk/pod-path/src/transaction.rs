@@ -11,12 +11,12 @@ use std::sync::Arc;
 use plan::{PlannedWrite, WriteOperation};
 use serde_json::Value;
 
-use crate::access::Access;
+use crate::access::{Access, AccessLimits};
 use crate::check::size;
-use crate::error::{AccessError, EditError, LimitExceeded, shown};
+use crate::error::{AccessError, EditError, shown};
 use crate::grant::tree::{Coverage, KeyGuard, Reached};
 use crate::json::json_as_read;
-use crate::path::{ListSegment, Path, advice, segments, unescape};
+use crate::path::{ListSegment, Path, Selector, advice, segments, unescape};
 use crate::protected::never_written_at;
 use crate::schema::{ROOT, Schema, Shape};
 use crate::walk::{Hidden, Places, Walk, WalkStep};
@@ -249,11 +249,18 @@ impl Transaction {
     }
 
     fn parse<'p>(&self, text: &'p str) -> Result<Path<'p>, EditError> {
-        let limit = self.access.limits.path_bytes;
-        if text.len() > limit {
-            return Err(LimitExceeded::PathBytes(limit).into());
-        }
+        self.check_length(text)?;
         Ok(Path::parse(text)?)
+    }
+
+    fn check_length(&self, path: &str) -> Result<(), EditError> {
+        let limit = self.access.limits.path_bytes;
+        if path.len() > limit {
+            return Err(EditError::Limit(format!(
+                "a path of more than {limit} bytes"
+            )));
+        }
+        Ok(())
     }
 
     /// Writes; returns whether there was anything to write.
@@ -279,15 +286,23 @@ impl Transaction {
     }
 
     /// Counts a call that writes.
-    fn count(&mut self, bytes: usize) -> Result<(), LimitExceeded> {
-        let limits = self.access.limits;
+    fn count(&mut self, bytes: usize) -> Result<(), EditError> {
+        let AccessLimits {
+            writes,
+            written_bytes,
+            ..
+        } = self.access.limits;
         self.calls += 1;
         self.written = self.written.saturating_add(bytes);
-        if self.calls > limits.writes {
-            return Err(LimitExceeded::Writes(limits.writes));
+        if self.calls > writes {
+            return Err(EditError::Limit(format!(
+                "more than {writes} writes in one run"
+            )));
         }
-        if self.written > limits.written_bytes {
-            return Err(LimitExceeded::WrittenBytes(limits.written_bytes));
+        if self.written > written_bytes {
+            return Err(EditError::Limit(format!(
+                "more than {written_bytes} bytes written in one run"
+            )));
         }
         self.unmeasured += bytes;
         Ok(())
@@ -305,7 +320,7 @@ impl Transaction {
         let held = self.held.saturating_add(plan.cost());
         let limit = self.access.limits.memory;
         if held > limit {
-            return Err(LimitExceeded::Memory(limit).into());
+            return Err(too_much_memory(limit));
         }
         self.held = held;
         self.log.push(plan.apply(&mut self.pod, &mut self.places));
@@ -314,7 +329,9 @@ impl Transaction {
             let size = size(&self.pod);
             (self.measured, self.unmeasured) = (Some(size), 0);
             if size > limit {
-                return Err(LimitExceeded::PodBytes(limit).into());
+                return Err(EditError::Limit(format!(
+                    "a pod of more than {limit} bytes"
+                )));
             }
         }
         Ok(true)
@@ -326,6 +343,12 @@ impl Transaction {
         let is_close = |size: usize| size + 2 * self.unmeasured > limit;
         self.unmeasured > limit / 16 && self.measured.is_none_or(is_close)
     }
+}
+
+fn too_much_memory(limit: usize) -> EditError {
+    EditError::Limit(format!(
+        "values that take more than {limit} bytes of memory"
+    ))
 }
 
 fn past_the_end(path: &str) -> AccessError {
@@ -443,7 +466,10 @@ impl Transaction {
         let (limits, reads) = (self.access.limits, &self.reads);
         reads.calls.set(reads.calls.get() + 1);
         if reads.calls.get() > limits.reads {
-            return Err(LimitExceeded::Reads(limits.reads).into());
+            let limit = limits.reads;
+            return Err(EditError::Limit(format!(
+                "more than {limit} reads in one run"
+            )));
         }
         let answer = answer();
         match &answer {
@@ -457,11 +483,13 @@ impl Transaction {
     }
 
     /// Counts the bytes of a read.
-    fn count_read(&self, bytes: usize) -> Result<(), LimitExceeded> {
+    fn count_read(&self, bytes: usize) -> Result<(), EditError> {
         let (limit, read) = (self.access.limits.read_bytes, &self.reads.bytes);
         read.set(read.get().saturating_add(bytes));
         if read.get() > limit {
-            return Err(LimitExceeded::ReadBytes(limit));
+            return Err(EditError::Limit(format!(
+                "more than {limit} bytes read in one run"
+            )));
         }
         Ok(())
     }
@@ -500,7 +528,7 @@ impl Transaction {
             let reached = match &step {
                 WalkStep::Key { key, .. } => Reached::Key(key),
                 WalkStep::Element(element) => Reached::Element(element.value),
-                WalkStep::Missing { segment, .. } => match segment {
+                WalkStep::Missing(missing) => match &missing.segment {
                     ListSegment::Selector(selector) => Reached::Missing(selector),
                     ListSegment::Index(_) => Reached::MissingPosition,
                     ListSegment::End => return Err(past_the_end(text).into()),
@@ -557,7 +585,7 @@ impl Transaction {
     }
 
     fn keeps_key(&self, path: &str, guard: KeyGuard<'_>) -> AccessError {
-        let KeyGuard { key, value, .. } = guard;
+        let Selector { key, value } = guard.selector;
         AccessError::Forbidden(format!(
             "writing {} is forbidden: the grant is for [{key}={value}], so the field {key} must not change (the plugin may write {}); \
              to grant that, add the line {} to `allow` in chain.yaml",

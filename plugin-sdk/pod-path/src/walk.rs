@@ -36,18 +36,21 @@ pub(crate) enum WalkStep<'p, 'v> {
     },
     /// An element of a list.
     Element(ListElement<'p, 'v>),
-    /// A missing element.
-    Missing {
-        /// The segment.
-        raw: &'p str,
-        segment: ListSegment<'p>,
-        /// None if the list is missing, too.
-        list: Option<&'v [Value]>,
-        /// The type of the list.
-        schema: Schema,
-    },
+    Missing(MissingElement<'p, 'v>),
     /// An element that the segment must not name, since the grants do not reveal it.
     Hidden(Hidden),
+}
+
+/// A missing element.
+#[derive(Debug)]
+pub(crate) struct MissingElement<'p, 'v> {
+    /// The segment.
+    pub(crate) raw: &'p str,
+    pub(crate) segment: ListSegment<'p>,
+    /// None if the list is missing, too.
+    pub(crate) list: Option<&'v [Value]>,
+    /// The type of the list.
+    pub(crate) schema: Schema,
 }
 
 /// What is not granted of a path.
@@ -150,12 +153,12 @@ impl<'p, 'v> Walk<'p, 'v> {
         self.schema = schema.element();
         let Some((index, value)) = index.and_then(|index| Some((index, list.get(index)?))) else {
             self.here = None;
-            return Ok(WalkStep::Missing {
+            return Ok(WalkStep::Missing(MissingElement {
                 raw,
                 segment,
                 list: Some(list),
                 schema,
-            });
+            }));
         };
         self.here = Some(value);
         let selector = match segment {
@@ -197,12 +200,12 @@ impl<'p, 'v> Walk<'p, 'v> {
                     return Ok(WalkStep::Hidden(hidden));
                 }
                 self.schema = schema.element();
-                Ok(WalkStep::Missing {
+                Ok(WalkStep::Missing(MissingElement {
                     raw,
                     segment,
                     list: None,
                     schema,
-                })
+                }))
             }
         }
     }

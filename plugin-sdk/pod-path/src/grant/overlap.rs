@@ -6,7 +6,7 @@
 mod tests;
 
 use super::{Grant, Grants, Segment};
-use crate::schema::{ROOT, Schema};
+use crate::schema::ROOT;
 
 /// Every pod has these; any other parent of a granted path may be missing.
 const ALWAYS_THERE: [&[&str]; 3] = [&["metadata"], &["spec"], &["spec", "containers"]];
@@ -70,12 +70,12 @@ impl Grant {
                 Segment::Key(_) => None,
                 // A grant of a part of all elements shows their merge keys.
                 Segment::Any => schema.element_key(),
-                Segment::Selector { key, .. } => Some(key.as_str()),
+                Segment::Selector(selector) => Some(&*selector.key),
             };
             if key.is_some_and(|key| self.writes_key(seen, at, key)) {
                 return Some(self.text.clone());
             }
-            schema = below(schema, segment);
+            schema = segment.below(schema);
         }
         None
     }
@@ -120,22 +120,14 @@ impl Grant {
 }
 
 impl Segment {
-    const fn is_key(&self) -> bool {
-        matches!(self, Self::Key(_))
-    }
-
     /// Whether both can name the same field or element.
     fn meets(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Key(one), Self::Key(other)) => one == other,
             // Other fields of an element say nothing about this one.
-            (
-                Self::Selector { key, value },
-                Self::Selector {
-                    key: other_key,
-                    value: other,
-                },
-            ) => key != other_key || value == other,
+            (Self::Selector(one), Self::Selector(other)) => {
+                one.key != other.key || one.value == other.value
+            }
             // A field that the schema does not know may be a list or an object.
             _ => true,
         }
@@ -155,11 +147,4 @@ fn is_always_there(parent: &[Segment]) -> bool {
                 .zip(parent)
                 .all(|(there, own)| matches!(own, Segment::Key(key) if key == there))
     })
-}
-
-fn below(schema: Schema, segment: &Segment) -> Schema {
-    match segment {
-        Segment::Key(key) => schema.field(key),
-        Segment::Any | Segment::Selector { .. } => schema.element(),
-    }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Grants, Segment};
-use crate::path::{Selector, has_field};
+use crate::path::Selector;
 
 /// All grants of a plugin, for reading and writing, with common prefixes merged.
 #[derive(Clone, Debug)]
@@ -99,8 +99,7 @@ pub(crate) struct Coverage<'g> {
 /// A condition on a write: the key by which a grant selects the element must not change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyGuard<'g> {
-    pub(crate) key: &'g str,
-    pub(crate) value: &'g str,
+    pub(crate) selector: &'g Selector<'static>,
     /// The number of segments of the element's path.
     pub(crate) depth: usize,
     /// How the path relates to the element.
@@ -164,7 +163,7 @@ impl<'g> Coverage<'g> {
         }
         self.guards.each(|guard| {
             if guard.depth == self.depth {
-                let in_key = matches!(reached, Reached::Key(key) if key == guard.key);
+                let in_key = matches!(reached, Reached::Key(key) if key == guard.selector.key);
                 guard.reach = if in_key { Reach::Key } else { Reach::Beside };
             }
         });
@@ -186,9 +185,8 @@ impl<'g> Coverage<'g> {
             return;
         }
         match segment {
-            Segment::Selector { key, value } => self.guards.push(KeyGuard {
-                key,
-                value,
+            Segment::Selector(selector) => self.guards.push(KeyGuard {
+                selector,
                 depth: self.depth,
                 reach: Reach::Element,
             }),
@@ -256,7 +254,7 @@ impl<'g> Coverage<'g> {
                 Segment::Any if key == Some(field) || self.tree.shows(*at, field) => {
                     return Sight::All;
                 }
-                Segment::Selector { key, .. } if key == field || self.tree.shows(*at, field) => {
+                Segment::Selector(own) if own.key == field || self.tree.shows(*at, field) => {
                     sight = Sight::Some;
                 }
                 _ => {}
@@ -268,9 +266,8 @@ impl<'g> Coverage<'g> {
     /// Whether a selector without [`Sight::All`] may search this element of the list here.
     pub(crate) fn sees(&self, selector: &Selector<'_>, element: &Value) -> bool {
         self.segments().any(|(segment, at)| match segment {
-            Segment::Selector { key, value } => {
-                let is_same = *key == selector.key && *value == selector.value;
-                (is_same || self.tree.shows(*at, &selector.key)) && has_field(element, key, value)
+            Segment::Selector(own) => {
+                (own == selector || self.tree.shows(*at, &selector.key)) && own.matches(element)
             }
             // If a grant with `*` shows the field, the sight is all.
             Segment::Any | Segment::Key(_) => false,
@@ -291,16 +288,11 @@ impl Segment {
             (Self::Key(own), Reached::Key(key)) => own == key,
             (Self::Key(_), _) | (_, Reached::Key(_)) => false,
             (Self::Any, _) => true,
-            (Self::Selector { key, value }, Reached::Element(element)) => {
-                has_field(element, key, value)
-            }
-            (Self::Selector { key, value }, Reached::Missing(selector)) => {
-                *key == selector.key && *value == selector.value
-            }
-            (Self::Selector { .. }, Reached::MissingPosition | Reached::EachElement) => false,
-            (Self::Selector { key, value }, Reached::New(element, others)) => {
-                has_field(element, key, value)
-                    && !others.iter().any(|other| has_field(other, key, value))
+            (Self::Selector(own), Reached::Element(element)) => own.matches(element),
+            (Self::Selector(own), Reached::Missing(selector)) => own == selector,
+            (Self::Selector(_), Reached::MissingPosition | Reached::EachElement) => false,
+            (Self::Selector(own), Reached::New(element, others)) => {
+                own.matches(element) && !others.iter().any(|other| own.matches(other))
             }
         }
     }

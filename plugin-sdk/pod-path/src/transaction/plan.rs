@@ -6,16 +6,16 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 
 use super::log::{Trace, Undo, most};
-use super::{Transaction, Write, past_the_end};
+use super::{Transaction, Write, past_the_end, too_much_memory};
 use crate::access::AccessLimits;
 use crate::check::{self, check, check_member, depth, noun, scalar};
-use crate::error::{AccessError, EditError, LimitExceeded, shown};
+use crate::error::{AccessError, EditError, shown};
 use crate::grant::tree::{Coverage, Reach, Reached};
 use crate::json::{self, Forecast, is_read_alike, json};
 use crate::path::{ListSegment, Path, Selector, has_text, push_selector, unescape};
 use crate::protected::PendingWrite;
 use crate::schema::{ROOT, Schema};
-use crate::walk::{Hidden, ListElement, Place, Places, Walk, WalkStep, text_of};
+use crate::walk::{Hidden, ListElement, MissingElement, Place, Places, Walk, WalkStep, text_of};
 
 /// A write that has passed every check.
 pub(super) struct PlannedWrite {
@@ -73,13 +73,9 @@ impl Transaction {
     ) -> Result<Option<PlannedWrite>, EditError> {
         let mut target = WriteTarget::root(self.access.coverage(), &self.places);
         self.locate(&mut target, text, WriteOperation::Set)?;
-        if matches!(
-            target.last,
-            Last::Missing {
-                segment: ListSegment::Index(_),
-                ..
-            }
-        ) {
+        if let Last::Missing(missing) = &target.last
+            && let ListSegment::Index(_) = missing.segment
+        {
             return Err(self
                 .not_found(text, &mut target, "the list is shorter; append with `-`")
                 .into());
@@ -93,8 +89,9 @@ impl Transaction {
             (Last::Key, _) => check(text, &new, target.schema)?,
             _ => check_member(text, &new, target.schema)?,
         };
-        if let Last::Missing { list, schema, .. } = &target.last {
-            let (list, key) = (list.unwrap_or_default(), schema.element_key());
+        if let Last::Missing(missing) = &target.last {
+            let list = missing.list.unwrap_or_default();
+            let key = missing.schema.element_key();
             target.pass_new(&new, list, list.len(), key);
         }
         self.permit_set(text, &target, &new)?;
@@ -114,20 +111,16 @@ impl Transaction {
         self.locate(&mut target, text, WriteOperation::Insert)?;
         let (list, index, schema) = match &target.last {
             Last::Element(element) => (element.list, element.index, element.schema),
-            Last::Missing {
-                segment: ListSegment::Index(index),
-                list: Some(list),
-                schema,
-                ..
-            } if *index == list.len() => (*list, *index, *schema),
-            Last::Missing {
-                segment: ListSegment::End,
-                ..
-            } => return Err(past_the_end(text).into()),
-            Last::Missing { .. } => {
-                let reason = "nothing is there to insert before; append with `set` and `-`";
-                return Err(self.not_found(text, &mut target, reason).into());
-            }
+            Last::Missing(missing) => match (&missing.segment, missing.list) {
+                (ListSegment::Index(index), Some(list)) if *index == list.len() => {
+                    (list, *index, missing.schema)
+                }
+                (ListSegment::End, _) => return Err(past_the_end(text).into()),
+                _ => {
+                    let reason = "nothing is there to insert before; append with `set` and `-`";
+                    return Err(self.not_found(text, &mut target, reason).into());
+                }
+            },
             Last::Root | Last::Key => {
                 let reason = "it names no element of a list to insert before; use `set`";
                 return Err(AccessError::invalid_path(text, reason).into());
@@ -157,11 +150,10 @@ impl Transaction {
                     AccessError::invalid_path(text, "the whole pod cannot be removed").into(),
                 );
             }
-            Last::Missing {
-                segment: ListSegment::End,
-                ..
-            } => return Err(past_the_end(text).into()),
-            Last::Missing { segment, .. } => target.coverage.follow(missing(segment)),
+            Last::Missing(missing) => match &missing.segment {
+                ListSegment::End => return Err(past_the_end(text).into()),
+                segment => target.coverage.follow(self::missing(segment)),
+            },
             Last::Key | Last::Element(_) => {}
         }
         let coverage = &target.coverage;
@@ -222,7 +214,7 @@ impl Transaction {
             Ok(value) => value,
             // The parser's own limit on depth must not be reported as invalid JSON.
             Err(_) if path_depth + Forecast::of(text, limit).depth > limit => {
-                return Err(LimitExceeded::Depth(limit).into());
+                return Err(too_deep(limit));
             }
             Err(error) => {
                 return Err(AccessError::invalid_value(
@@ -234,14 +226,14 @@ impl Transaction {
         };
         // Each level takes at least two bytes, so short texts need no check.
         if path_depth + text.len() / 2 > limit && path_depth + depth(&value) > limit {
-            return Err(LimitExceeded::Depth(limit).into());
+            return Err(too_deep(limit));
         }
         Ok(value)
     }
 
     /// Refuses a text whose value would take more memory than is left, before it is parsed. Most texts are so short that they need
     /// no estimate.
-    fn afford(&self, text: &str, path_depth: usize) -> Result<(), LimitExceeded> {
+    fn afford(&self, text: &str, path_depth: usize) -> Result<(), EditError> {
         let AccessLimits {
             memory,
             value_depth,
@@ -253,10 +245,10 @@ impl Transaction {
         }
         let forecast = Forecast::of(text, value_depth);
         if path_depth + forecast.depth > value_depth {
-            return Err(LimitExceeded::Depth(value_depth));
+            return Err(too_deep(value_depth));
         }
         if forecast.cost > left {
-            return Err(LimitExceeded::Memory(memory));
+            return Err(too_much_memory(memory));
         }
         Ok(())
     }
@@ -273,9 +265,7 @@ impl Transaction {
             || coverage.guards().any(|guard| match guard.reach {
                 Reach::Beside => true,
                 Reach::Key => target.here == Some(new),
-                Reach::Element => new
-                    .get(guard.key)
-                    .is_some_and(|key| has_text(key, guard.value)),
+                Reach::Element => guard.selector.matches(new),
             });
         if !(permitted || coverage.is_above() && is_missing_parent(target, new)) {
             return Err(match coverage.guards().next() {
@@ -299,14 +289,20 @@ impl Transaction {
         target: &mut WriteTarget<'_, '_, '_>,
         reason: &str,
     ) -> AccessError {
-        if let Last::Missing { segment, .. } = &target.last {
-            target.coverage.follow(missing(segment));
+        if let Last::Missing(missing) = &target.last {
+            target.coverage.follow(self::missing(&missing.segment));
         }
         if !target.coverage.is_covered() {
             return self.unwritable(text, target.coverage.is_above());
         }
         AccessError::NotFound(format!("nothing is at {}: {reason}", shown(text)))
     }
+}
+
+fn too_deep(limit: usize) -> EditError {
+    EditError::Limit(format!(
+        "a value that would nest the pod more than {limit} levels deep"
+    ))
 }
 
 /// Refuses a write that breaks a rule for values. Only a permitted one may come here: the error shows what the pod has.
@@ -340,7 +336,7 @@ fn is_missing_parent(target: &WriteTarget<'_, '_, '_>, new: &Value) -> bool {
 fn put(mut target: WriteTarget<'_, '_, '_>, new: Value) -> PlannedWrite {
     // Not the plugin's own text, which may have a key twice: parsers differ on which one counts.
     let text = json(&new);
-    let is_new_element = matches!(target.last, Last::Missing { .. });
+    let is_new_element = matches!(target.last, Last::Missing(_));
     let (depth, operation, value) = match target.absent.take() {
         Some((depth, keys)) => {
             let innermost = if is_new_element {
@@ -438,12 +434,7 @@ enum Last<'p, 'v> {
     Root,
     Key,
     Element(ListElement<'p, 'v>),
-    Missing {
-        raw: &'p str,
-        segment: ListSegment<'p>,
-        list: Option<&'v [Value]>,
-        schema: Schema,
-    },
+    Missing(MissingElement<'p, 'v>),
 }
 
 impl<'p, 'v, 'g> WriteTarget<'p, 'v, 'g> {
@@ -494,22 +485,9 @@ impl<'p, 'v, 'g> WriteTarget<'p, 'v, 'g> {
                     self.blocked |= element.value.is_null() && !is_last;
                     self.pass_element(element);
                 }
-                (
-                    WalkStep::Missing {
-                        raw,
-                        segment,
-                        list,
-                        schema,
-                    },
-                    is_last,
-                ) => {
+                (WalkStep::Missing(missing), is_last) => {
                     self.blocked |= !is_last;
-                    self.last = Last::Missing {
-                        raw,
-                        segment,
-                        list,
-                        schema,
-                    };
+                    self.last = Last::Missing(missing);
                 }
                 (WalkStep::Hidden(hidden), _) => return Ok(Some(hidden)),
             }
@@ -551,10 +529,10 @@ impl<'p, 'v, 'g> WriteTarget<'p, 'v, 'g> {
 
     /// Continues below a missing element, to find out whether the rest of the path is granted.
     fn enter_missing(&mut self) {
-        if let Last::Missing { raw, segment, .. } = &self.last {
+        if let Last::Missing(missing) = &self.last {
             self.canonical.push('/');
-            self.canonical.push_str(raw);
-            self.coverage.follow(missing(segment));
+            self.canonical.push_str(missing.raw);
+            self.coverage.follow(self::missing(&missing.segment));
         }
     }
 
@@ -582,11 +560,11 @@ impl<'p, 'v, 'g> WriteTarget<'p, 'v, 'g> {
     fn selector(&self) -> Option<&Selector<'p>> {
         match &self.last {
             Last::Element(element) => element.selector.as_ref(),
-            Last::Missing {
-                segment: ListSegment::Selector(selector),
-                ..
-            } => Some(selector),
-            Last::Missing { .. } | Last::Root | Last::Key => None,
+            Last::Missing(missing) => match &missing.segment {
+                ListSegment::Selector(selector) => Some(selector),
+                ListSegment::Index(_) | ListSegment::End => None,
+            },
+            Last::Root | Last::Key => None,
         }
     }
 

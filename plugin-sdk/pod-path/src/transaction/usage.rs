@@ -182,11 +182,9 @@ impl<'t> Grantable<'t> {
                     found.pass_missing(&ListSegment::End, element.schema, value);
                 }
                 WalkStep::Element(element) => found.pass_element(&element),
-                WalkStep::Missing {
-                    segment, schema, ..
-                } => {
+                WalkStep::Missing(missing) => {
                     let value = value.filter(|_| walk.is_done());
-                    found.pass_missing(&segment, schema, value);
+                    found.pass_missing(&missing.segment, missing.schema, value);
                 }
                 WalkStep::Hidden(_) => break,
             }
@@ -211,7 +209,7 @@ impl<'t> Grantable<'t> {
     }
 
     fn pass_element(&mut self, element: &ListElement<'_, '_>) {
-        let is_own = |selector: &(&str, &str)| has_field(element.value, selector.0, selector.1);
+        let is_own = |own: &Selector<'_>| own.matches(element.value);
         let segment = self.granted(is_own).or_else(|| {
             let key = element.schema.element_key()?;
             let text = text_of(element.value, key)?;
@@ -221,7 +219,7 @@ impl<'t> Grantable<'t> {
         self.pass(segment.as_deref().unwrap_or("*"), |own| match own {
             Segment::Key(_) => false,
             Segment::Any => true,
-            Segment::Selector { key, value } => has_field(element.value, key, value),
+            Segment::Selector(own) => is_own(own),
         });
     }
 
@@ -231,33 +229,29 @@ impl<'t> Grantable<'t> {
             ListSegment::Selector(own) => Some(own),
             ListSegment::Index(_) | ListSegment::End => None,
         };
-        let has = |key: &str, text: &str| {
-            let in_path =
-                named.is_some_and(|own: &Selector<'_>| own.key == key && own.value == text);
-            in_path || value.is_some_and(|value| has_field(value, key, text))
+        let is_it = |own: &Selector<'_>| {
+            named.is_some_and(|named| named == own) || value.is_some_and(|it| own.matches(it))
         };
         let own = named.and_then(|own| selector(&own.key, &own.value));
         let written = || {
             let key = schema.element_key()?;
             selector(key, &text_of(value?, key)?)
         };
-        let granted = self.granted(|(key, text)| has(key, text));
+        let granted = self.granted(is_it);
         let segment = granted.or(own).or_else(written);
         self.pass(segment.as_deref().unwrap_or("*"), |own| match own {
             Segment::Key(_) => false,
             Segment::Any => true,
-            Segment::Selector { key, value } => has(key, value),
+            Segment::Selector(own) => is_it(own),
         });
     }
 
     /// The selector of a grant for an element.
-    fn granted(&self, is_own: impl Fn(&(&str, &str)) -> bool) -> Option<String> {
-        let selectors = self.open.iter().filter_map(|grant| match grant.first()? {
-            Segment::Selector { key, value } => Some((key.as_str(), value.as_str())),
-            Segment::Key(_) | Segment::Any => None,
-        });
-        let mut own = selectors.filter(is_own);
-        own.find_map(|(key, value)| selector(key, value))
+    fn granted(&self, is_own: impl Fn(&Selector<'_>) -> bool) -> Option<String> {
+        self.open.iter().find_map(|grant| match grant.first()? {
+            Segment::Selector(own) if is_own(own) => selector(&own.key, &own.value),
+            _ => None,
+        })
     }
 }
 

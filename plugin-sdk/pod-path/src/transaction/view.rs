@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::Transaction;
 use crate::access::Access;
-use crate::error::{AccessError, EditError, LimitExceeded, shown};
+use crate::error::{AccessError, EditError, shown};
 use crate::grant::tree::{Coverage, Reached};
 use crate::json::write_json_as_read;
 use crate::path::{Path, Segments, push_escaped, unescape};
@@ -138,10 +138,8 @@ impl Transaction {
             let reason = format_args!("the view has {} fields, of at most {FIELDS}", fields.len());
             return Err(AccessError::invalid_path(path, reason).into());
         }
-        let limit = self.access.limits.path_bytes;
-        if fields.iter().any(|field| field.as_ref().len() > limit) {
-            return Err(LimitExceeded::PathBytes(limit).into());
-        }
+        let mut names = fields.iter().map(AsRef::as_ref);
+        names.try_for_each(|field| self.check_length(field))?;
         let mut selection = Selection::default();
         let mut segments = 0;
         for field in fields {
