@@ -92,7 +92,7 @@ pub fn validate_config<M: Mutator>() -> Result<(), Vec<String>> {
 pub fn mutate<M: Mutator>(pod: &pods::Pod) -> Result<(), plugin::Rejection> {
     let config = prepared::<M>().map_err(plugin::Rejection::Failed)?;
     // SAFETY: the host lends the handle until this export returns, and nothing of the copy is returned.
-    let handle = unsafe { wasm::Handle::borrow(pod) };
+    let handle = wasm::Handle::new(unsafe { pods::Pod::from_handle(pod.handle()) });
     let request = Request {
         inner: wasm::Submitted,
     };

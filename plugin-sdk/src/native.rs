@@ -51,28 +51,28 @@ impl Default for Submitted {
 pub(crate) struct Handle(pub(crate) RefCell<Transaction>);
 
 impl Handle {
-    pub(crate) fn get(&self, path: &str) -> Result<Option<String>, Error> {
-        Ok(self.0.borrow().get(path)?)
+    pub(crate) fn get(&self, path: &str) -> Result<Option<String>, EditError> {
+        self.0.borrow().get(path)
     }
 
-    pub(crate) fn view(&self, path: &str, fields: &[&str]) -> Result<Option<String>, Error> {
-        Ok(self.0.borrow().view(path, fields)?)
+    pub(crate) fn view(&self, path: &str, fields: &[&str]) -> Result<Option<String>, EditError> {
+        self.0.borrow().view(path, fields)
     }
 
-    pub(crate) fn keys(&self, path: &str) -> Result<Vec<String>, Error> {
-        Ok(self.0.borrow().keys(path)?)
+    pub(crate) fn keys(&self, path: &str) -> Result<Vec<String>, EditError> {
+        self.0.borrow().keys(path)
     }
 
-    pub(crate) fn set(&self, path: &str, value: &str) -> Result<(), Error> {
-        Ok(self.0.borrow_mut().set(path, value.to_owned())?)
+    pub(crate) fn set(&self, path: &str, value: &str) -> Result<(), EditError> {
+        self.0.borrow_mut().set(path, value.to_owned())
     }
 
-    pub(crate) fn insert(&self, path: &str, value: &str) -> Result<(), Error> {
-        Ok(self.0.borrow_mut().insert(path, value.to_owned())?)
+    pub(crate) fn insert(&self, path: &str, value: &str) -> Result<(), EditError> {
+        self.0.borrow_mut().insert(path, value.to_owned())
     }
 
-    pub(crate) fn remove(&self, path: &str) -> Result<bool, Error> {
-        Ok(self.0.borrow_mut().remove(path)?)
+    pub(crate) fn remove(&self, path: &str) -> Result<bool, EditError> {
+        self.0.borrow_mut().remove(path)
     }
 }
 

@@ -26,7 +26,7 @@ impl Pod {
     ///
     /// [`Error::InvalidPath`] or [`Error::Forbidden`].
     pub fn get_json(&self, path: &str) -> Result<Option<String>, Error> {
-        self.handle.get(path)
+        Ok(self.handle.get(path)?)
     }
 
     /// Returns what is at a path, `None` if nothing (or `null`) is there.
@@ -59,7 +59,7 @@ impl Pod {
     ///
     /// [`Error::InvalidPath`] or [`Error::Forbidden`].
     pub fn view_json(&self, path: &str, fields: &[&str]) -> Result<Option<String>, Error> {
-        self.handle.view(path, fields)
+        Ok(self.handle.view(path, fields)?)
     }
 
     /// Returns the parts of what is at a path that `fields` name, as [`view_json`](Self::view_json) does, read into a type.
@@ -81,7 +81,7 @@ impl Pod {
     ///
     /// [`Error::InvalidPath`] on a scalar, or [`Error::Forbidden`].
     pub fn keys(&self, path: &str) -> Result<Vec<String>, Error> {
-        self.handle.keys(path)
+        Ok(self.handle.keys(path)?)
     }
 
     /// Writes JSON text at a path, creating missing parents that are objects or lists in a Pod's schema, never list elements.
@@ -93,7 +93,7 @@ impl Pod {
     ///
     /// Any [`Error`] but `Decode`.
     pub fn set_json(&self, path: &str, value: &str) -> Result<(), Error> {
-        self.handle.set(path, value)
+        Ok(self.handle.set(path, value)?)
     }
 
     /// Writes a value at a path, as [`set_json`](Self::set_json) does.
@@ -129,7 +129,7 @@ impl Pod {
     ///
     /// Any [`Error`] but `Decode`; [`Error::NotFound`] if there is no such element.
     pub fn insert_json(&self, path: &str, value: &str) -> Result<(), Error> {
-        self.handle.insert(path, value)
+        Ok(self.handle.insert(path, value)?)
     }
 
     /// Removes what is at a path. Returns whether something was there.
@@ -138,7 +138,7 @@ impl Pod {
     ///
     /// [`Error::InvalidPath`] or [`Error::Forbidden`].
     pub fn remove(&self, path: &str) -> Result<bool, Error> {
-        self.handle.remove(path)
+        Ok(self.handle.remove(path)?)
     }
 
     /// Returns the place at a path.

@@ -20,47 +20,8 @@ pub mod bindings {
 
 use bindings::podloom::mutator::{host, pods, request};
 
-/// The host's pod. Borrowed for one call: the export `mutate` makes it and forgets it.
-#[derive(Debug)]
-pub(crate) struct Handle(ManuallyDrop<pods::Pod>);
-
-impl Handle {
-    /// Takes the handle that the host lends for one call.
-    ///
-    /// # Safety
-    ///
-    /// It must not outlive that call.
-    pub(crate) unsafe fn borrow(pod: &pods::Pod) -> Self {
-        // SAFETY: the caller's. Never being dropped, the copy does not give the handle back a second time.
-        Self(ManuallyDrop::new(unsafe {
-            pods::Pod::from_handle(pod.handle())
-        }))
-    }
-
-    pub(crate) fn get(&self, path: &str) -> Result<Option<String>, Error> {
-        Ok(self.0.get(path)?)
-    }
-
-    pub(crate) fn view(&self, path: &str, fields: &[&str]) -> Result<Option<String>, Error> {
-        Ok(self.0.view(path, fields)?)
-    }
-
-    pub(crate) fn keys(&self, path: &str) -> Result<Vec<String>, Error> {
-        Ok(self.0.keys(path)?)
-    }
-
-    pub(crate) fn set(&self, path: &str, value: &str) -> Result<(), Error> {
-        Ok(self.0.set(path, value)?)
-    }
-
-    pub(crate) fn insert(&self, path: &str, value: &str) -> Result<(), Error> {
-        Ok(self.0.insert(path, value)?)
-    }
-
-    pub(crate) fn remove(&self, path: &str) -> Result<bool, Error> {
-        Ok(self.0.remove(path)?)
-    }
-}
+/// The host's pod, which it lends for one call. Never being dropped, this does not give the handle back a second time.
+pub(crate) type Handle = ManuallyDrop<pods::Pod>;
 
 impl From<pods::AccessError> for Error {
     fn from(error: pods::AccessError) -> Self {

@@ -24,38 +24,8 @@ const DRAFTS: [(&str, Draft); 3] = [
     ("json-schema.org/draft-07/schema", Draft::Draft7),
 ];
 
-/// Why a schema is not used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ExpansionError {
-    #[error(
-        "with its references expanded it has more than {VALUES} values, or more than {} MiB of text; replace parts of it with true, and let the plugin check those itself",
-        TEXT >> 20
-    )]
-    TooLarge,
-    #[error("with its references expanded it has more than {DEPTH} nested schemas")]
-    TooDeep,
-    #[error(
-        "its reference {0:?} is recursive; replace it with true, and let the plugin check that value itself"
-    )]
-    Circle(String),
-    #[error(
-        "its reference {0:?} does not point into the schema; write a pointer such as #/$defs/name, without percent-encoding"
-    )]
-    Reference(String),
-    #[error("it has more than {PATTERNS} patterns, or one longer than {PATTERN_BYTES} bytes")]
-    Patterns,
-    #[error("it uses {0}, which changes what its references point to; remove it")]
-    Keyword(&'static str),
-    #[error(
-        "it uses {0}, which cannot be checked in bounded time; use additionalProperties or items instead"
-    )]
-    Unevaluated(&'static str),
-    #[error("its $schema is {0:?}, but only the drafts 2020-12, 2019-09 and 07 are supported")]
-    Draft(String),
-}
-
-/// Expands all references of a schema. Returns it with its draft.
-pub(crate) fn expand(schema: &Value) -> Result<(Value, Draft), ExpansionError> {
+/// Expands all references of a schema. Returns it with its draft, or why it is not used.
+pub(crate) fn expand(schema: &Value) -> Result<(Value, Draft)> {
     let draft = schema
         .get("$schema")
         .map_or(Ok(Draft::default()), known_draft)?;
@@ -72,17 +42,16 @@ pub(crate) fn expand(schema: &Value) -> Result<(Value, Draft), ExpansionError> {
     Ok((schema, draft))
 }
 
-fn known_draft(uri: &Value) -> Result<Draft, ExpansionError> {
+fn known_draft(uri: &Value) -> Result<Draft> {
     let name = uri.as_str().and_then(|uri| uri.split_once("://"));
     let known = name.and_then(|(_, name)| {
         let mut drafts = DRAFTS.iter();
         drafts.find(|(draft, _)| *draft == name.trim_end_matches('#'))
     });
-    let unknown = || uri.as_str().map_or_else(|| uri.to_string(), str::to_owned);
-    known.map_or_else(
-        || Err(ExpansionError::Draft(unknown())),
-        |(_, draft)| Ok(*draft),
-    )
+    known.map(|(_, draft)| *draft).ok_or_else(|| {
+        let uri = written(uri);
+        format!("its $schema is {uri:?}, but only the drafts 2020-12, 2019-09 and 07 are supported")
+    })
 }
 
 /// What a keyword holds.
@@ -123,17 +92,22 @@ fn holds(keyword: &str) -> Option<Holds> {
     })
 }
 
-fn refused(keyword: &str, at: TreePosition) -> Option<ExpansionError> {
-    use ExpansionError::{Keyword, Unevaluated};
-    Some(match keyword {
-        "$dynamicRef" => Keyword("$dynamicRef"),
-        "$recursiveRef" => Keyword("$recursiveRef"),
-        "$id" if at.depth > 0 => Keyword("an inner $id"),
-        "$schema" if at.depth > 0 => Keyword("an inner $schema"),
-        "unevaluatedProperties" => Unevaluated("unevaluatedProperties"),
-        "unevaluatedItems" => Unevaluated("unevaluatedItems"),
+/// Why a keyword is not accepted.
+fn refused(keyword: &str, at: TreePosition) -> Option<String> {
+    let keyword = match keyword {
+        "$dynamicRef" | "$recursiveRef" => keyword,
+        "$id" if at.depth > 0 => "an inner $id",
+        "$schema" if at.depth > 0 => "an inner $schema",
+        "unevaluatedProperties" | "unevaluatedItems" => {
+            return Some(format!(
+                "it uses {keyword}, which cannot be checked in bounded time; use additionalProperties or items instead"
+            ));
+        }
         _ => return None,
-    })
+    };
+    Some(format!(
+        "it uses {keyword}, which changes what its references point to; remove it"
+    ))
 }
 
 /// A position in the tree.
@@ -167,7 +141,7 @@ impl TreePosition {
     }
 }
 
-type Result<T, E = ExpansionError> = std::result::Result<T, E>;
+type Result<T, E = String> = std::result::Result<T, E>;
 
 struct Expansion<'a> {
     root: &'a Value,
@@ -192,7 +166,9 @@ impl<'a> Expansion<'a> {
             _ => return self.plain(schema, at),
         };
         if at.depth == DEPTH {
-            return Err(ExpansionError::TooDeep);
+            return Err(format!(
+                "with its references expanded it has more than {DEPTH} nested schemas"
+            ));
         }
         let inner = TreePosition {
             depth: at.depth + 1,
@@ -230,10 +206,15 @@ impl<'a> Expansion<'a> {
     }
 
     fn follow(&mut self, reference: &'a Value, at: TreePosition) -> Result<Value> {
-        let unknown = || ExpansionError::Reference(written(reference));
-        let target = self.target(reference).ok_or_else(unknown)?;
+        let name = || written(reference);
+        let target = self.target(reference).ok_or_else(|| {
+            format!("its reference {:?} does not point into the schema; write a pointer such as #/$defs/name, without percent-encoding", name())
+        })?;
         if self.open.iter().any(|open| std::ptr::eq(*open, target)) {
-            return Err(ExpansionError::Circle(written(reference)));
+            return Err(format!(
+                "its reference {:?} is recursive; replace it with true, and let the plugin check that value itself",
+                name()
+            ));
         }
         self.open.push(target);
         let expanded = self.schema(target, at);
@@ -296,7 +277,9 @@ impl<'a> Expansion<'a> {
             _ => {}
         }
         if long || self.patterns.len() + self.pattern_properties > PATTERNS {
-            return Err(ExpansionError::Patterns);
+            return Err(format!(
+                "it has more than {PATTERNS} patterns, or one longer than {PATTERN_BYTES} bytes"
+            ));
         }
         Ok(())
     }
@@ -330,7 +313,10 @@ impl<'a> Expansion<'a> {
         self.values += at.copies;
         self.text += at.copies.saturating_mul(text);
         if self.values > VALUES || self.text > TEXT {
-            return Err(ExpansionError::TooLarge);
+            return Err(format!(
+                "with its references expanded it has more than {VALUES} values, or more than {} MiB of text; replace parts of it with true, and let the plugin check those itself",
+                TEXT >> 20
+            ));
         }
         Ok(())
     }

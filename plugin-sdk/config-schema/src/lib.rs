@@ -61,8 +61,7 @@ pub enum Problem {
 /// # Errors
 /// If the schema cannot be used, or the configuration does not match it.
 pub fn check(config: &Value, schema: &Value) -> Result<(), Problem> {
-    let (schema, draft) =
-        expansion::expand(schema).map_err(|error| Problem::Schema(error.to_string()))?;
+    let (schema, draft) = expansion::expand(schema).map_err(Problem::Schema)?;
     let has_few_errors = steps::check(&schema, config)?;
     let validator = build(&schema, draft)?;
     if validator.is_valid(config) {

@@ -184,14 +184,6 @@ impl PartialOrd for Quantity {
 /// How many decimal places are kept.
 const PLACES: usize = 9;
 
-/// What a suffix stands for.
-enum Suffix {
-    /// A power of 10.
-    Decimal(i64, Format),
-    /// A power of 1024.
-    Binary(u32),
-}
-
 /// Reads a quantity from text, without floating-point numbers and without dividing.
 impl FromStr for Quantity {
     type Err = InvalidQuantity;
@@ -209,9 +201,10 @@ impl FromStr for Quantity {
         if whole.is_empty() && fraction.is_empty() {
             return Err(InvalidQuantity);
         }
-        let (amount, mut format) = match suffix(rest).ok_or(InvalidQuantity)? {
-            Suffix::Decimal(exponent, format) => (decimal(whole, fraction, exponent), format),
-            Suffix::Binary(power) => (binary(whole, fraction, power), Format::BinarySi),
+        let (power, mut format) = suffix(rest).ok_or(InvalidQuantity)?;
+        let amount = match format {
+            Format::BinarySi => binary(whole, fraction, power),
+            Format::DecimalSi | Format::DecimalExponent => decimal(whole, fraction, power),
         };
         if format == Format::BinarySi && amount > 0 && amount < NANOS {
             format = Format::DecimalSi;
@@ -233,8 +226,10 @@ fn split_digits(text: &str) -> (&str, &str) {
     text.split_at(end)
 }
 
-fn suffix(text: &str) -> Option<Suffix> {
-    let si = |exponent| Some(Suffix::Decimal(exponent, Format::DecimalSi));
+/// The power of 10, or of 1024, that a suffix stands for.
+fn suffix(text: &str) -> Option<(i64, Format)> {
+    let si = |exponent| Some((exponent, Format::DecimalSi));
+    let binary = |power| Some((power, Format::BinarySi));
     match text {
         "n" => si(-9),
         "u" => si(-6),
@@ -246,17 +241,17 @@ fn suffix(text: &str) -> Option<Suffix> {
         "T" => si(12),
         "P" => si(15),
         "E" => si(18),
-        "Ki" => Some(Suffix::Binary(1)),
-        "Mi" => Some(Suffix::Binary(2)),
-        "Gi" => Some(Suffix::Binary(3)),
-        "Ti" => Some(Suffix::Binary(4)),
-        "Pi" => Some(Suffix::Binary(5)),
-        "Ei" => Some(Suffix::Binary(6)),
+        "Ki" => binary(1),
+        "Mi" => binary(2),
+        "Gi" => binary(3),
+        "Ti" => binary(4),
+        "Pi" => binary(5),
+        "Ei" => binary(6),
         _ => {
             let exponent: i64 = text.strip_prefix(['e', 'E'])?.parse().ok()?;
             // Kubernetes keeps the lowest 32 bits; anything else would read another amount than the API server.
             let exponent = i64::from(exponent as i32);
-            Some(Suffix::Decimal(exponent, Format::DecimalExponent))
+            Some((exponent, Format::DecimalExponent))
         }
     }
 }
@@ -293,7 +288,7 @@ fn decimal(whole: &str, fraction: &str, exponent: i64) -> i128 {
 }
 
 /// Returns a number times a power of 1024, in units of 10^-9, rounded up, at most [`MAX`].
-fn binary(whole: &str, fraction: &str, power: u32) -> i128 {
+fn binary(whole: &str, fraction: &str, power: i64) -> i128 {
     let mut units: i128 = decimal(whole, "", 0) / NANOS;
     let mut places: Vec<u8> = fraction.bytes().map(|byte| byte - b'0').collect();
     for _ in 0..power {

@@ -1,16 +1,24 @@
 use serde_json::{Map, Value, json};
 
-use super::ExpansionError;
-
 #[track_caller]
 fn expand(schema: &Value, expected: &Value) {
     let expanded = super::expand(schema).map(|(schema, _)| schema);
     assert_eq!(expanded.as_ref(), Ok(expected));
 }
 
-fn check(schema: &Value) -> Result<(), ExpansionError> {
+fn check(schema: &Value) -> Result<(), String> {
     super::expand(schema).map(|_| ())
 }
+
+#[track_caller]
+fn refused(schema: &Value, message: &str) {
+    let error = check(schema).expect_err("a refusal");
+    assert!(error.contains(message), "{error}");
+}
+
+const TOO_LARGE: &str = "expanded it has more than 16384 values, or more than 4 MiB of text";
+const TOO_MANY_PATTERNS: &str = "it has more than 64 patterns, or one longer than 512 bytes";
+const INNER_ID: &str = "it uses an inner $id, which changes what its references point to";
 
 /// Definitions that each refer `times` times to the one before.
 fn ladder(definitions: usize, times: usize) -> Value {
@@ -71,13 +79,16 @@ fn descriptions_are_left_out_but_properties_of_these_names_are_kept() {
 #[test]
 fn the_size_of_an_expanded_schema_is_limited() {
     assert_eq!(check(&ladder(10, 2)), Ok(()));
-    assert_eq!(check(&ladder(14, 2)), Err(ExpansionError::TooLarge));
+    refused(&ladder(14, 2), TOO_LARGE);
     assert_eq!(check(&ladder(30, 1)), Ok(()));
-    assert_eq!(check(&ladder(40, 1)), Err(ExpansionError::TooDeep));
+    refused(
+        &ladder(40, 1),
+        "expanded it has more than 64 nested schemas",
+    );
     let long = json!({ "const": "a".repeat(60_000) });
     let often =
         json!({ "$defs": { "a": long }, "allOf": vec![json!({ "$ref": "#/$defs/a" }); 100] });
-    assert_eq!(check(&often), Err(ExpansionError::TooLarge));
+    refused(&often, TOO_LARGE);
 }
 
 #[test]
@@ -95,7 +106,7 @@ fn a_long_name_counts_with_each_value_below_it() {
         assert_eq!(check(&schema), Ok(()));
     }
     for schema in below(200) {
-        assert_eq!(check(&schema), Err(ExpansionError::TooLarge));
+        refused(&schema, TOO_LARGE);
     }
 }
 
@@ -109,17 +120,17 @@ fn a_schema_in_many_nots_counts_with_each() {
         )
     };
     assert_eq!(check(&nested(10)), Ok(()));
-    assert_eq!(check(&nested(20)), Err(ExpansionError::TooLarge));
+    refused(&nested(20), TOO_LARGE);
 }
 
 #[test]
 fn recursive_schemas_are_refused() {
-    let circle = |reference: &str| Err(ExpansionError::Circle(reference.to_owned()));
+    let circle = |reference: &str| format!("its reference {reference:?} is recursive; ");
     let tree = json!({ "$ref": "#/$defs/node", "$defs": { "node": { "properties": { "child": { "$ref": "#/$defs/node" } } } } });
-    assert_eq!(check(&tree), circle("#/$defs/node"));
-    assert_eq!(check(&json!({ "$ref": "#" })), circle("#"));
+    refused(&tree, &circle("#/$defs/node"));
+    refused(&json!({ "$ref": "#" }), &circle("#"));
     let inner = json!({ "properties": { "a": { "items": { "$ref": "#/properties/a" } } } });
-    assert_eq!(check(&inner), circle("#/properties/a"));
+    refused(&inner, &circle("#/properties/a"));
     let unused = json!({ "$defs": { "node": { "$ref": "#/$defs/node" } } });
     assert_eq!(check(&unused), Ok(()));
 }
@@ -134,26 +145,23 @@ fn references_are_pointers_into_the_schema() {
         "#/%24defs/a",
         "#/$defs/%61",
     ] {
-        assert_eq!(
-            check(&json!({ "$ref": reference, "$defs": { "a": {}, "%61": {} } })),
-            Err(ExpansionError::Reference(reference.to_owned()))
+        refused(
+            &json!({ "$ref": reference, "$defs": { "a": {}, "%61": {} } }),
+            &format!("its reference {reference:?} does not point into the schema"),
         );
     }
-    assert_eq!(
-        check(&json!({ "$ref": 5 })),
-        Err(ExpansionError::Reference("5".to_owned()))
+    refused(
+        &json!({ "$ref": 5 }),
+        "its reference \"5\" does not point into the schema",
     );
-    assert_eq!(
-        check(&json!({ "$dynamicRef": "#a" })),
-        Err(ExpansionError::Keyword("$dynamicRef"))
+    refused(
+        &json!({ "$dynamicRef": "#a" }),
+        "it uses $dynamicRef, which changes what its references point to",
     );
     let inner = json!({ "$id": "urn:outer", "properties": { "a": { "$id": "urn:inner" } } });
-    assert_eq!(check(&inner), Err(ExpansionError::Keyword("an inner $id")));
+    refused(&inner, INNER_ID);
     let referred = json!({ "$ref": "#/$defs/a", "$defs": { "a": { "$id": "urn:inner" } } });
-    assert_eq!(
-        check(&referred),
-        Err(ExpansionError::Keyword("an inner $id"))
-    );
+    refused(&referred, INNER_ID);
 }
 
 #[test]
@@ -165,7 +173,7 @@ fn patterns_are_few_and_short() {
         json!({ "allOf": patterns })
     };
     assert_eq!(check(&each(64)), Ok(()));
-    assert_eq!(check(&each(65)), Err(ExpansionError::Patterns));
+    refused(&each(65), TOO_MANY_PATTERNS);
     assert_eq!(
         check(&json!({ "allOf": vec![json!({ "pattern": "a" }); 200] })),
         Ok(())
@@ -173,13 +181,10 @@ fn patterns_are_few_and_short() {
     let named: Map<String, Value> = (0..33).map(|n| (n.to_string(), json!({}))).collect();
     let named = json!({ "patternProperties": named });
     assert_eq!(check(&named), Ok(()));
-    assert_eq!(
-        check(&json!({ "allOf": [named, named] })),
-        Err(ExpansionError::Patterns)
-    );
+    refused(&json!({ "allOf": [named, named] }), TOO_MANY_PATTERNS);
     let long = |length: usize| json!({ "properties": { "a": { "pattern": "a".repeat(length) } } });
     assert_eq!(check(&long(512)), Ok(()));
-    assert_eq!(check(&long(513)), Err(ExpansionError::Patterns));
+    refused(&long(513), TOO_MANY_PATTERNS);
     // A property of that name is not a pattern.
     let property = json!({ "properties": { "pattern": { "type": "string" } } });
     assert_eq!(check(&property), Ok(()));
@@ -190,7 +195,8 @@ fn unevaluated_keywords_are_refused() {
     for keyword in ["unevaluatedProperties", "unevaluatedItems"] {
         let hidden = json!({ "$ref": "#/properties", "properties": { keyword: false } });
         for schema in [hidden, json!({ "items": { keyword: {} } })] {
-            assert_eq!(check(&schema), Err(ExpansionError::Unevaluated(keyword)));
+            let message = format!("it uses {keyword}, which cannot be checked in bounded time");
+            refused(&schema, &message);
         }
     }
 }
@@ -209,14 +215,12 @@ fn only_supported_drafts_are_accepted() {
         "json-schema.org/draft-07/schema",
         "urn:mine",
     ] {
-        assert_eq!(
-            check(&of(draft)),
-            Err(ExpansionError::Draft(draft.to_owned()))
+        refused(
+            &of(draft),
+            &format!("its $schema is {draft:?}, but only the drafts "),
         );
     }
     let inner = json!({ "items": of("http://json-schema.org/draft-07/schema#") });
-    assert_eq!(
-        check(&inner),
-        Err(ExpansionError::Keyword("an inner $schema"))
-    );
+    let message = "it uses an inner $schema, which changes what its references point to";
+    refused(&inner, message);
 }
