@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use podloom_mutation::{Dimension, PodRequest};
 use podloom_pod_path::nearest;
+use podloom_syntax::text::matches;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -189,7 +190,7 @@ impl Match {
             return Some(Dimension::Kinds);
         }
         let namespaces = self.namespaces.as_ref();
-        let is_named = |glob: &String| glob_matches(glob, &request.namespace);
+        let is_named = |glob: &String| matches(glob, &request.namespace);
         if !namespaces.is_none_or(|globs| globs.0.iter().any(is_named)) {
             return Some(Dimension::Namespaces);
         }
@@ -225,26 +226,6 @@ impl Requirement {
             Operator::DoesNotExist => label.is_none(),
         }
     }
-}
-
-/// Matches with `*` for any characters. Taking the first occurrence of each part between stars leaves the most for the parts
-/// after it, so no backtracking is needed.
-fn glob_matches(glob: &str, name: &str) -> bool {
-    let Some((prefix, rest)) = glob.split_once('*') else {
-        return glob == name;
-    };
-    let Some(mut name) = name.strip_prefix(prefix) else {
-        return false;
-    };
-    let mut parts: Vec<&str> = rest.split('*').collect();
-    let suffix = parts.pop().unwrap_or_default();
-    for part in parts {
-        match name.find(part) {
-            Some(start) => name = name.get(start + part.len()..).unwrap_or_default(),
-            None => return false,
-        }
-    }
-    name.ends_with(suffix)
 }
 
 #[cfg(test)]

@@ -41,6 +41,33 @@ pub fn joined<T>(
     }
 }
 
+/// Returns whether a text matches a pattern, in which `*` stands for any characters.
+///
+/// Each part between stars is taken where it first occurs, which leaves the most for the parts after it, so nothing is tried twice.
+///
+/// ```
+/// use podloom_syntax::text::matches;
+///
+/// assert!(matches("team-*-dev", "team-a-dev"));
+/// assert!(!matches("team-*-dev", "team-dev"));
+/// ```
+pub fn matches(pattern: &str, text: &str) -> bool {
+    let Some((prefix, rest)) = pattern.split_once('*') else {
+        return pattern == text;
+    };
+    let Some(mut text) = text.strip_prefix(prefix) else {
+        return false;
+    };
+    let (parts, suffix) = rest.rsplit_once('*').unwrap_or(("", rest));
+    for part in parts.split('*') {
+        match text.split_once(part) {
+            Some((_, after)) => text = after,
+            None => return false,
+        }
+    }
+    text.ends_with(suffix)
+}
+
 /// Returns whether a character is not seen: a control character, a line or paragraph separator, a mark that changes the direction of
 /// text, or another that only programs interpret.
 pub fn is_hidden(char: char) -> bool {

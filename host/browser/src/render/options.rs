@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::{Container, EnvVar};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use podloom_api::{SessionOptions, names};
 use podloom_engine::shown::Shown;
+use podloom_syntax::text::matches;
 use serde_json::{Map, Value};
 
 use super::check::{is_env_name, is_qualified_name};
@@ -226,26 +227,6 @@ fn not_allowed<'a>(
     };
     let allowed = format!("sessionOptions of BrowserConfig {config} allow {allowed} there");
     Some((similar::shown(key), allowed))
-}
-
-/// Matches with `*` for any characters. Each part between stars is taken where it first occurs, which leaves the most for the
-/// parts after it, so nothing is tried twice.
-fn matches(pattern: &str, key: &str) -> bool {
-    let Some((prefix, rest)) = pattern.split_once('*') else {
-        return pattern == key;
-    };
-    let Some(mut key) = key.strip_prefix(prefix) else {
-        return false;
-    };
-    let mut parts: Vec<&str> = rest.split('*').collect();
-    let suffix = parts.pop().unwrap_or_default();
-    for part in parts {
-        match key.split_once(part) {
-            Some((_, after)) => key = after,
-            None => return false,
-        }
-    }
-    key.ends_with(suffix)
 }
 
 fn variable(name: &str, value: &str) -> EnvVar {

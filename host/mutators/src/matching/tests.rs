@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use podloom_mutation::{Dimension, PodRequest};
 
-use super::{Match, glob_matches};
+use super::{Match, matches};
 
 fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs
@@ -126,7 +126,7 @@ fn a_match_that_never_matches_or_means_nothing_is_refused() {
 #[test]
 fn a_star_stands_for_any_characters() {
     let check = |glob: &str, name: &str, expected: bool| {
-        assert_eq!(glob_matches(glob, name), expected, "{glob} {name}")
+        assert_eq!(matches(glob, name), expected, "{glob} {name}")
     };
     check("a", "a", true);
     check("a", "ab", false);
