@@ -16,7 +16,7 @@ use podloom_mutators::{Bundle, Chain, Engine, MANIFEST, SIGNATURE, sha256};
 use serde_json::{Value, json};
 
 use crate::chain::Pods;
-use crate::chain::edit::{NewFile, NewFiles, NotInPlace, pinned_files, rename_files};
+use crate::chain::edit::{NewFile, NewFiles, pinned_files, rename_files};
 use crate::cli::BundleArguments;
 use crate::error::{CommandError, Diagnostic};
 use crate::explain::count;
@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &BundleArguments) -> Result<(), CommandError> {
     let bundle = load::bundle(directory)?;
     let engine = load::engine()?;
     let mut chain = load::compile(&engine, directory, &bundle)?;
-    chain::prove(directory, &chain, &Pods::NONE)?;
+    chain::prove(directory, &chain, &Pods::NONE, &mut |_, _, _| {})?;
     let packed = pack(directory, &bundle)?;
     if packed.plugins.iter().any(|file| file.original.is_some()) {
         chain = load_again(&engine, &packed)?;
@@ -171,7 +171,7 @@ fn pack(directory: &Path, bundle: &Bundle) -> Result<PackedBundle, CommandError>
         return Err(CommandError::invalid(signed(directory, &names)));
     }
     let text = rename_files(text, &changes)
-        .map_err(|NotInPlace| CommandError::invalid(not_in_place(directory, &names)))?;
+        .ok_or_else(|| CommandError::invalid(not_in_place(directory, &names)))?;
     let whole = |name: &str, bytes: Vec<u8>| File {
         name: name.to_owned(),
         bytes,

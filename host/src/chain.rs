@@ -21,6 +21,7 @@ use crate::error::{CommandError, Diagnostic};
 use crate::explain::{count, sheet};
 use crate::feed::FoundPod;
 use crate::output::{QUIET, json_text, paint};
+use crate::render::pod::Subject;
 use crate::subjects::{Warnings, subjects};
 use crate::{feed, load, manifest, output, source_age};
 
@@ -44,7 +45,7 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<(), CommandError> {
         orders.try_pod(&format!("sample pod {name}"), &pod, &request);
     }
     let mut denials = Denials::of(&chain);
-    let tried = prove_with(directory, &chain, &pods, &mut |name, pod, request| {
+    let tried = prove(directory, &chain, &pods, &mut |name, pod, request| {
         orders.try_pod(name, pod, request);
         denials.try_pod(pod, request);
     })?;
@@ -86,18 +87,9 @@ impl Pods<'_> {
     }
 }
 
-/// Runs the plugins on sample pods, and the chain on the pods of these files; says in a line what was tried. It is an error if a
-/// plugin is not deterministic, or not idempotent though chain.yaml says so.
+/// Runs the plugins on sample pods, and the chain on the pods of these files, with which something else is done too; says in a line what
+/// was tried. It is an error if a plugin is not deterministic, or not idempotent though chain.yaml says so.
 pub(crate) fn prove(
-    directory: &Path,
-    chain: &Chain,
-    pods: &Pods<'_>,
-) -> Result<String, CommandError> {
-    prove_with(directory, chain, pods, &mut |_, _, _| {})
-}
-
-/// As [`prove`], and does something else with each pod of the files.
-fn prove_with(
     directory: &Path,
     chain: &Chain,
     pods: &Pods<'_>,
@@ -212,69 +204,46 @@ pub(crate) fn size(bytes: usize) -> String {
 // Tries a chain on pods of the user's, besides the sample pods.
 
 /// What else is done with each pod, with its name and its request.
-type Each<'a> = &'a mut dyn FnMut(&str, &Value, &Arc<PodRequest>);
-
-/// How a chain did on pods of the user's.
-#[derive(Default)]
-struct Tally {
-    pods: usize,
-    /// A valid outcome; reported, since it may surprise.
-    denied: usize,
-    errors: Vec<Diagnostic>,
-}
-
-impl Tally {
-    fn add(
-        &mut self,
-        chain: &Chain,
-        pod: &Value,
-        request: &Arc<PodRequest>,
-        broken: impl FnOnce(String) -> Diagnostic,
-    ) {
-        self.pods += 1;
-        match check_pod(chain, pod, request) {
-            Ok(is_denied) => self.denied += usize::from(is_denied),
-            Err(message) => self.errors.push(broken(message)),
-        }
-    }
-}
+pub(crate) type Each<'a> = &'a mut dyn FnMut(&str, &Value, &Arc<PodRequest>);
 
 /// Runs the chain on each pod of these files, twice, and again on its own result. Says what was tried.
 fn try_pods(chain: &Chain, pods: &Pods<'_>, each: Each<'_>) -> Result<String, CommandError> {
-    let mut tally = Tally::default();
+    let (mut tried, mut denied, mut errors) = (0, 0, Vec::new());
+    let mut try_one = |name: &str, subject: Subject, broken: &dyn Fn(String) -> Diagnostic| {
+        let request = Arc::new(subject.request);
+        each(name, &subject.pod, &request);
+        tried += 1;
+        match check_pod(chain, &subject.pod, &request) {
+            // A valid outcome; reported, since it may surprise.
+            Ok(is_denied) => denied += usize::from(is_denied),
+            Err(message) => errors.push(broken(message)),
+        }
+    };
     if !pods.files.is_empty() {
         let documents = manifest::read(pods.files)?;
-        for (document, subject) in &subjects(&documents, pods.namespace, pods.warnings)? {
-            let request = Arc::new(subject.request.clone());
-            each(&document.title(), &subject.pod, &request);
-            tally.add(chain, &subject.pod, &request, |message| {
+        for (document, subject) in subjects(&documents, pods.namespace, pods.warnings)? {
+            try_one(&document.title(), subject, &|message| {
                 document.diagnostic(&[], message)
             });
         }
     }
     if let Some(directory) = pods.corpus {
-        let before = tally.pods;
+        let mut is_empty = true;
         for pod in feed::corpus(directory, pods.namespace)? {
             let FoundPod { name, subject, .. } = pod?;
-            let request = Arc::new(subject.request);
-            each(&name, &subject.pod, &request);
-            tally.add(chain, &subject.pod, &request, |message| {
+            is_empty = false;
+            try_one(&name, subject, &|message| {
                 Diagnostic::new(format!("{name}: {message}"))
             });
         }
-        if tally.pods == before {
+        if is_empty {
             return Err(feed::no_pod(&[]));
         }
     }
-    let Tally {
-        pods,
-        denied,
-        errors,
-    } = tally;
     if !errors.is_empty() {
         return Err(CommandError::CheckFailed(errors));
     }
-    let own = format!("{} of yours", count(pods, "pod"));
+    let own = format!("{} of yours", count(tried, "pod"));
     Ok(match denied {
         0 => own,
         denied => format!("{own}, {denied} of them denied"),

@@ -42,7 +42,7 @@ async fn rehearse<'a>(
 ) -> Result<Vec<Line<'a>>, CommandError> {
     let objects = found.objects(&arguments.namespace);
     let client = match arguments.against {
-        Some(Against::Cluster) => Some(lists::connect().await?.client),
+        Some(Against::Cluster) => Some(lists::connect().await?),
         None => None,
     };
     let stage = match &client {

@@ -15,8 +15,9 @@ mod webhook;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use anstream::ColorChoice;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use podloom_api::SelenosisApi;
 use podloom_controllers::duties::Duty;
@@ -25,20 +26,17 @@ use podloom_syntax::names;
 use tracing_subscriber::filter::Targets;
 
 pub(crate) use chain::{
-    BundleArguments, ChainSource, DiffArguments, DiffFormat, PodArguments, TightenArguments,
+    BundleArguments, DiffArguments, DiffFormat, PodArguments, TightenArguments,
 };
-pub(crate) use cleaner::{Against, CleanerCheckArguments, CleanerCommand, ReportFormat};
-pub(crate) use cluster::{
-    BlameArguments, BlameFormat, CorpusCommand, DriftArguments, RecordArguments,
-};
+pub(crate) use cleaner::{Against, CleanerCheckArguments};
+pub(crate) use cluster::{BlameArguments, CorpusCommand, DriftArguments, RecordArguments};
 pub(crate) use duties::{PortalArguments, TunnelArguments};
-pub(crate) use files::{Format, InfraCheckArguments, InfraCommand, RenderArguments};
+pub(crate) use files::{Format, InfraCheckArguments, RenderArguments};
 pub(crate) use plugin::{
-    BuildArguments, InspectArguments, InspectFormat, NewArguments, PackArguments, PluginCommand,
-    TestArguments,
+    BuildArguments, InspectArguments, NewArguments, PackArguments, PluginCommand, TestArguments,
 };
 pub(crate) use rbac::{RbacArguments, Whose};
-pub(crate) use run::{LogFormat, OwnPodArguments, RunArguments};
+pub(crate) use run::{OwnPodArguments, RunArguments};
 
 /// A Kubernetes operator that creates pods for browser sessions, and changes them with a chain of sandboxed WebAssembly plugins.
 #[derive(Debug, Parser)]
@@ -49,8 +47,8 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 
     /// When to colour the output.
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", display_order = LAST)]
-    pub(crate) color: Color,
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", value_parser = colors(), display_order = LAST)]
+    pub(crate) color: ColorChoice,
 
     /// What to log on standard error: a level (off, error, warn, info, debug, trace), or levels for parts of the program, for
     /// example info,podloom=debug. The default is info for podloom run, warn for all other commands.
@@ -75,29 +73,6 @@ Examples:
 Exit codes: 0 success, 1 invalid input or a failed check, 2 wrong usage, 3 any other error,
 4 with --exit-code: chain diff found a difference, or drift found pods that missed the chain or were changed.";
 
-/// When to colour the output.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Color {
-    /// On a terminal, unless the environment variable NO_COLOR is set.
-    Auto,
-    /// Always.
-    Always,
-    /// Never.
-    Never,
-}
-
-impl Color {
-    /// Sets the choice for the whole process.
-    pub(crate) fn apply(self) {
-        match self {
-            Self::Auto => anstream::ColorChoice::Auto,
-            Self::Always => anstream::ColorChoice::Always,
-            Self::Never => anstream::ColorChoice::Never,
-        }
-        .write_global();
-    }
-}
-
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(Box<RunArguments>),
@@ -114,10 +89,10 @@ pub(crate) enum Command {
     Corpus(CorpusCommand),
     /// Check manifests of Clusters, clouds and Infrastructure Managers.
     #[command(subcommand)]
-    Infra(InfraCommand),
+    Infra(CheckCommand<InfraCheckArguments>),
     /// Check manifests of Cleaners, and show what they would delete.
     #[command(subcommand)]
-    Cleaner(CleanerCommand),
+    Cleaner(CheckCommand<CleanerCheckArguments>),
     Drift(DriftArguments),
     Bundle(BundleArguments),
     Sbom(SbomArguments),
@@ -155,6 +130,11 @@ pub(crate) struct CompletionArguments {
     /// The shell.
     #[arg(value_name = "SHELL")]
     pub(crate) shell: Shell,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CheckCommand<A: Args> {
+    Check(A),
 }
 
 #[derive(Debug, Subcommand)]
@@ -242,10 +222,54 @@ pub(crate) struct CrdsArguments {
     pub(crate) selenosis_api: SelenosisApi,
 }
 
+/// Parses one of these names, each with what `--help` says about it, if anything, and with what it stands for.
+fn one_of<T: Clone + Send + Sync + 'static, const N: usize>(
+    values: [(&'static str, &'static str, T); N],
+) -> impl TypedValueParser<Value = T> {
+    let names = values.each_ref().map(|(name, help, _)| match *help {
+        "" => PossibleValue::new(*name),
+        help => PossibleValue::new(*name).help(help),
+    });
+    PossibleValuesParser::new(names).try_map(move |name| {
+        let found = values.iter().find(|(known, ..)| *known == name);
+        found.map(|(.., value)| value.clone()).ok_or("unknown")
+    })
+}
+
+/// When to colour the output.
+fn colors() -> impl TypedValueParser<Value = ColorChoice> {
+    let auto = "On a terminal, unless the environment variable NO_COLOR is set";
+    one_of([
+        ("auto", auto, ColorChoice::Auto),
+        ("always", "Always", ColorChoice::Always),
+        ("never", "Never", ColorChoice::Never),
+    ])
+}
+
 /// Parses the name of a set of API groups.
 fn selenosis_api() -> impl TypedValueParser<Value = SelenosisApi> {
-    // The parser accepts only known names.
-    PossibleValuesParser::new(["seed", "split"]).map(|name| name.parse().unwrap_or_default())
+    one_of([
+        ("seed", "", SelenosisApi::Seed),
+        ("split", "", SelenosisApi::Split),
+    ])
+}
+
+/// The format of a report or of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReportFormat {
+    Text,
+    Json,
+}
+
+/// Parses the format of what a command prints, which is either of these.
+fn text_or_json(
+    text: &'static str,
+    json: &'static str,
+) -> impl TypedValueParser<Value = ReportFormat> {
+    one_of([
+        ("text", text, ReportFormat::Text),
+        ("json", json, ReportFormat::Json),
+    ])
 }
 
 /// A namespace is a DNS label.

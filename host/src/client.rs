@@ -11,27 +11,27 @@
 //! - An idle timeout shorter than the deadline. So when a request misses its deadline, all connections that were idle as long are
 //!   closed as well, and the next request opens a new one.
 
-use std::fmt;
+use std::borrow::Cow;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context;
 use axum::http::header::DATE;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
-use futures::{TryFutureExt, future};
+use futures::TryFutureExt;
 use http_body_util::{BodyExt, Either, Full};
 use hyper::body::{Body as HttpBody, Bytes};
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use kube::client::retry::{InvalidBackoff, RetryPolicy};
+use kube::client::retry::RetryPolicy;
 use kube::client::{Body, ConfigExt};
 use kube::config::Kubeconfig;
 use kube::{Client, Config};
 use podloom_engine::clock::Clock;
-use podloom_engine::outbound::{Proxies, Proxy, ProxyError, Scheme};
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
+use podloom_engine::outbound::{Proxies, Proxy, Scheme};
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
@@ -63,16 +63,7 @@ const SILENCE: Duration = Duration::from_secs(330);
 /// What may name the proxy.
 const PROXY: &str = "HTTPS_PROXY, HTTP_PROXY or proxy-url of the kubeconfig";
 
-/// Why the client could not be created.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ClientError {
-    #[error(transparent)]
-    Proxy(#[from] ProxyError),
-    #[error("the cluster configuration is unusable")]
-    Configure(#[from] kube::Error),
-    #[error("the retry policy is invalid")]
-    Retry(#[from] InvalidBackoff),
-}
+const UNUSABLE: &str = "the cluster configuration is unusable";
 
 /// Marks a request whose answer is read piece by piece, so it is passed on as it arrives.
 #[derive(Clone, Copy)]
@@ -84,7 +75,7 @@ pub(crate) struct Streamed;
 struct Unanswered;
 
 /// Creates a client for a command, which needs no measurements.
-pub(crate) fn of_command(config: &Config) -> Result<Client, ClientError> {
+pub(crate) fn of_command(config: &Config) -> anyhow::Result<Client> {
     client(config, &Requests::default(), &Clock::new())
 }
 
@@ -95,11 +86,12 @@ pub(crate) fn client(
     config: &Config,
     requests: &Requests,
     clock: &Clock,
-) -> Result<Client, ClientError> {
+) -> anyhow::Result<Client> {
     let proxy = config.proxy_url.as_ref().map(ToString::to_string);
     let proxy = proxy.map(|url| Proxy::new(&url, PROXY)).transpose()?;
     let dial = service_fn(move |server: Uri| dial(connector(), proxy.clone(), server));
-    let connector = config.rustls_https_connector_with_connector(dial)?;
+    let connector = config.rustls_https_connector_with_connector(dial);
+    let connector = connector.context(UNUSABLE)?;
     let mut connector = TimeoutConnector::new(connector);
     connector.set_connect_timeout(Some(CONNECT));
     connector.set_write_timeout(Some(DEADLINE));
@@ -123,12 +115,13 @@ pub(crate) fn client(
             })
             .map_err(BoxError::from)
     });
-    let retry = RetryPolicy::new(FIRST_RETRY, LONGEST_RETRY, RETRIES, true)?;
+    let retry = RetryPolicy::new(FIRST_RETRY, LONGEST_RETRY, RETRIES, true)
+        .context("the retry policy is invalid")?;
     let stack = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .layer(RetryLayer::new(retry))
-        .option_layer(config.auth_layer()?)
-        .layer(config.extra_headers_layer()?)
+        .option_layer(config.auth_layer().context(UNUSABLE)?)
+        .layer(config.extra_headers_layer().context(UNUSABLE)?)
         .service(send);
     let bounded = service_fn(move |request| in_time(stack.clone(), request));
     Ok(Client::new(bounded, config.default_namespace.clone()))
@@ -252,15 +245,9 @@ pub(crate) struct Requests {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Labels {
     verb: &'static str,
-    code: Code,
+    /// The status code of an answer, or none.
+    code: Cow<'static, str>,
 }
-
-/// The status code of an answer; none without an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Code(Option<StatusCode>);
-
-/// Answers, from some moment on, that may mean a missing kind or right.
-pub(crate) struct AccessFailures(watch::Receiver<u64>);
 
 /// A request without an answer so far. It is counted when it is answered or dropped.
 pub(crate) struct PendingRequest {
@@ -285,30 +272,20 @@ impl Requests {
             requests: self.clone(),
             labels: Labels {
                 verb: verb(request),
-                code: Code(None),
+                code: "none".into(),
             },
         }
     }
 
-    /// Follows answers from now on that may mean a missing kind or right.
-    pub(crate) fn access_failures(&self) -> AccessFailures {
-        AccessFailures(self.access_failures.subscribe())
-    }
-}
-
-impl AccessFailures {
-    /// Waits for an answer that may mean a missing kind or right. Returns at once if there was one since the last call.
-    pub(crate) async fn next(&mut self) {
-        if self.0.changed().await.is_err() {
-            // No client is left, so there are no more answers.
-            future::pending::<()>().await;
-        }
+    /// Changes with each answer from now on that may mean a missing kind or right.
+    pub(crate) fn access_failures(&self) -> watch::Receiver<u64> {
+        self.access_failures.subscribe()
     }
 }
 
 impl PendingRequest {
     pub(crate) fn answered(mut self, code: StatusCode) {
-        self.labels.code = Code(Some(code));
+        self.labels.code = code.as_str().to_owned().into();
         if is_access_failure(self.labels.verb, code) {
             let failures = &self.requests.access_failures;
             failures.send_modify(|failures| *failures += 1);
@@ -335,15 +312,6 @@ fn is_access_failure(verb: &str, code: StatusCode) -> bool {
 impl Drop for PendingRequest {
     fn drop(&mut self) {
         self.requests.total.get_or_create(&self.labels).inc();
-    }
-}
-
-impl EncodeLabelValue for Code {
-    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), fmt::Error> {
-        match self.0 {
-            Some(code) => code.as_u16().encode(encoder),
-            None => "none".encode(encoder),
-        }
     }
 }
 

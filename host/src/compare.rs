@@ -268,7 +268,7 @@ pub(crate) struct Writers {
 }
 
 /// One of the two chains.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize)]
 pub(crate) enum Whose {
     /// The old one: its plugins do not write this any more.
     Old,

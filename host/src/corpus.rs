@@ -12,7 +12,7 @@ use podloom_api::{SelenosisApi, SelenosisKind};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::cli::RecordArguments;
+use crate::cli::{PodArguments, RecordArguments};
 use crate::error::CommandError;
 use crate::explain::count;
 use crate::feed::{KINDS, Reading, Submitted, block_on, cleaned, no_pod, submitted};
@@ -23,9 +23,16 @@ use crate::output;
 /// Records the objects of the cluster in a directory.
 pub(crate) fn record(arguments: &RecordArguments) -> Result<(), CommandError> {
     let directory = Directory::open(&arguments.directory)?;
+    let scope = PodArguments {
+        namespace: arguments.namespace.clone(),
+        all_namespaces: arguments.all_namespaces,
+        namespace_selector: arguments.namespace_selector.clone(),
+        selector: arguments.selector.clone(),
+        ..PodArguments::default()
+    };
     let recording = block_on(async {
         let mut recording = Recording {
-            reading: Reading::begin(arguments.into()).await?,
+            reading: Reading::begin(&scope).await?,
             directory,
             keeps_values: arguments.keep_values,
             namespaces: BTreeSet::new(),
@@ -43,8 +50,8 @@ pub(crate) fn record(arguments: &RecordArguments) -> Result<(), CommandError> {
     recording.conclude()
 }
 
-struct Recording {
-    reading: Reading,
+struct Recording<'a> {
+    reading: Reading<'a>,
     directory: Directory,
     keeps_values: bool,
     /// Those of recorded objects.
@@ -56,7 +63,7 @@ struct Recording {
 /// What is recorded besides Kubernetes' own kinds.
 const SELENOSIS: [SelenosisKind; 2] = [SelenosisKind::BrowserConfig, SelenosisKind::Browser];
 
-impl Recording {
+impl Recording<'_> {
     async fn read(&mut self) -> Result<(), CommandError> {
         for listed in KINDS {
             let place = self.reading.selected(listed.api_version, listed.plural);

@@ -10,13 +10,11 @@ mod webhook;
 
 pub(crate) use self::judge::Expected;
 pub(crate) use self::read::scan;
-use self::report::Report;
 pub(crate) use self::tally::Counts;
 use crate::cli::DriftArguments;
 use crate::error::CommandError;
 use crate::feed::block_on;
-use crate::lists::{self, Connection};
-use crate::load;
+use crate::{lists, load};
 
 /// Which pods are looked at.
 pub(crate) struct Scope {
@@ -57,25 +55,20 @@ pub(crate) enum Unclear {
 pub(crate) fn run(arguments: &DriftArguments) -> Result<(), CommandError> {
     let expected = arguments.plugins.as_deref().map(load::chain).transpose()?;
     let expected = expected.as_ref().map(Expected::of);
-    let (scope, (findings, skipped)) = block_on(async {
-        let Connection { client, namespace } = lists::connect().await?;
-        let namespace = arguments.namespace.clone().unwrap_or(namespace);
+    let (scope, findings) = block_on(async {
+        let client = lists::connect().await?;
+        let namespace = arguments.namespace.as_deref();
+        let namespace = namespace.unwrap_or(client.default_namespace());
         let scope = Scope {
-            namespace: (!arguments.all_namespaces).then_some(namespace),
+            namespace: (!arguments.all_namespaces).then(|| namespace.to_owned()),
             selector: arguments.selector.clone(),
             webhook: arguments.webhook_configuration.clone(),
             reader: Reader::Person,
         };
-        let seen = scan(&client, &scope, expected.clone()).await?;
-        Ok::<_, CommandError>((scope, seen))
+        let findings = scan(&client, &scope, expected).await?;
+        Ok::<_, CommandError>((scope, findings))
     })?;
-    let report = Report {
-        scope: &scope,
-        findings: &findings,
-        knows_chain: expected.is_some(),
-        skipped: &skipped,
-    };
-    report::print(&report, arguments.output)?;
+    report::print(&findings, &scope, arguments.output)?;
     if !arguments.exit_code {
         return Ok(());
     }

@@ -14,16 +14,16 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::mpsc::Sender;
 
-pub(crate) use self::cluster::{KINDS, Submitted, cleaned, submitted};
+pub(crate) use self::cluster::{KINDS, Listed, Submitted, cleaned, submitted};
 use self::files::Files;
-use crate::cli::{Against, PodArguments, RecordArguments};
+use crate::cli::{Against, PodArguments};
 use crate::error::{CommandError, Diagnostic, shown};
 use crate::explain::count;
-use crate::lists::{Connection, Pages, Place, Trouble};
+use crate::lists::{self, Pages, Place, Trouble};
 use crate::manifest::metadata;
+use crate::output::{self, WARNING, paint};
 use crate::render::Namespaces;
 use crate::render::pod::Subject;
-use crate::{lists, output};
 
 /// A pod before any chain.
 pub(crate) struct FoundPod {
@@ -48,10 +48,18 @@ impl fmt::Display for Skipped {
     }
 }
 
+impl Skipped {
+    /// In one line of a report for people.
+    pub(crate) fn line(&self) -> String {
+        let said = format!("{}: {}", self.what, self.why);
+        format!("{} {}", paint(WARNING, "skipped:"), shown(&said))
+    }
+}
+
 /// Where pods come from.
-pub(crate) enum Feed {
+pub(crate) enum Feed<'a> {
     Files(Files),
-    Cluster(Scope),
+    Cluster(&'a PodArguments),
 }
 
 /// Does the work of a command that asks a cluster, on this thread.
@@ -65,11 +73,11 @@ pub(crate) fn block_on<T>(
     runtime.block_on(work)
 }
 
-impl Feed {
+impl<'a> Feed<'a> {
     /// Reads and checks the files. The cluster is read later, by pages.
-    pub(crate) fn open(arguments: &PodArguments) -> Result<Self, CommandError> {
+    pub(crate) fn open(arguments: &'a PodArguments) -> Result<Self, CommandError> {
         Ok(match arguments.against {
-            Some(Against::Cluster) => Self::Cluster(arguments.into()),
+            Some(Against::Cluster) => Self::Cluster(arguments),
             None => Self::Files(Files::read(arguments)?),
         })
     }
@@ -115,49 +123,12 @@ pub(crate) fn no_pod(skipped: &[Skipped]) -> CommandError {
 
 // What is read of a cluster: which namespaces and objects, with the user's own rights.
 
-/// What to read of a cluster.
-#[derive(Clone, Debug)]
-pub(crate) struct Scope {
-    /// None for that of the kubeconfig's context.
-    pub(crate) namespace: Option<String>,
-    /// Whether all namespaces are read.
-    pub(crate) is_all: bool,
-    /// Only namespaces with these labels.
-    pub(crate) namespace_selector: Option<String>,
-    /// Only objects with these labels.
-    pub(crate) selector: Option<String>,
-}
-
-impl From<&PodArguments> for Scope {
-    fn from(arguments: &PodArguments) -> Self {
-        Self {
-            namespace: arguments.namespace.clone(),
-            is_all: arguments.all_namespaces,
-            namespace_selector: arguments.namespace_selector.clone(),
-            selector: arguments.selector.clone(),
-        }
-    }
-}
-
-impl From<&RecordArguments> for Scope {
-    fn from(arguments: &RecordArguments) -> Self {
-        Self {
-            namespace: arguments.namespace.clone(),
-            is_all: arguments.all_namespaces,
-            namespace_selector: arguments.namespace_selector.clone(),
-            selector: arguments.selector.clone(),
-        }
-    }
-}
-
 /// A cluster that is being read.
-pub(crate) struct Reading {
+pub(crate) struct Reading<'a> {
     pub(crate) client: Client,
+    scope: &'a PodArguments,
     /// None for all.
     namespace: Option<String>,
-    /// Whether namespaces that are not known are left out.
-    is_selective: bool,
-    selector: Option<String>,
     pub(crate) namespaces: Namespaces,
     /// What could not be read.
     pub(crate) skipped: Vec<Skipped>,
@@ -168,32 +139,33 @@ pub(crate) struct Reading {
 /// How many kinds of owners are named. A kind is whatever an owner reference says.
 const OWNERS: usize = 20;
 
-impl Reading {
+impl<'a> Reading<'a> {
     /// Connects to the cluster of the kubeconfig's context, and reads the namespaces.
-    pub(crate) async fn begin(scope: Scope) -> Result<Self, CommandError> {
-        let Connection { client, namespace } = lists::connect().await?;
+    pub(crate) async fn begin(scope: &'a PodArguments) -> Result<Self, CommandError> {
+        let client = lists::connect().await?;
+        let namespace = scope.namespace.as_deref();
+        let namespace = namespace.unwrap_or(client.default_namespace()).to_owned();
         let mut reading = Self {
             client,
-            namespace: (!scope.is_all).then(|| scope.namespace.unwrap_or(namespace)),
-            is_selective: scope.namespace_selector.is_some(),
-            selector: scope.selector,
+            scope,
+            namespace: (!scope.all_namespaces).then_some(namespace),
             namespaces: Namespaces::default(),
             skipped: Vec::new(),
             unread: BTreeMap::new(),
         };
-        reading.read_namespaces(scope.namespace_selector).await?;
+        reading.read_namespaces().await?;
         Ok(reading)
     }
 
     /// Reads the labels and annotations of namespaces, once. Without the right to, plugins know no more than their names, as in the
     /// webhook.
-    async fn read_namespaces(&mut self, selector: Option<String>) -> Result<(), CommandError> {
+    async fn read_namespaces(&mut self) -> Result<(), CommandError> {
         let mut place = Place::new("v1", "namespaces");
         place.fields = self
             .namespace
             .as_ref()
             .map(|name| format!("metadata.name={name}"));
-        place.labels = selector;
+        place.labels.clone_from(&self.scope.namespace_selector);
         let mut pages = Pages::of_metadata(&self.client, &place);
         loop {
             match pages.next().await {
@@ -205,7 +177,7 @@ impl Reading {
                         self.namespaces.insert(name, about);
                     }
                 }
-                Err(Trouble::Forbidden(message)) if !self.is_selective => {
+                Err(Trouble::Forbidden(message)) if self.scope.namespace_selector.is_none() => {
                     let why = format!(
                         "you may not list them ({message}), so namespaceSelector and plugins see only the label with their name"
                     );
@@ -227,7 +199,7 @@ impl Reading {
     /// Where the objects of a kind are, of which only those with the labels are read.
     pub(crate) fn selected(&self, api_version: &str, plural: &str) -> Place {
         let mut place = self.place(api_version, plural);
-        place.labels.clone_from(&self.selector);
+        place.labels.clone_from(&self.scope.selector);
         place
     }
 
@@ -248,9 +220,9 @@ impl Reading {
         }
     }
 
-    /// Whether the objects of a namespace are not read.
+    /// Whether the objects of a namespace are not read: it is not among the selected ones.
     pub(crate) fn is_left_out(&self, namespace: &str) -> bool {
-        self.is_selective && !self.namespaces.contains(namespace)
+        self.scope.namespace_selector.is_some() && !self.namespaces.contains(namespace)
     }
 
     /// Counts a pod that is left out, since its owner is of a kind that is not read.

@@ -6,8 +6,9 @@ use std::mem;
 
 use anyhow::Context;
 use axum::http::Request;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::Client;
-use kube::api::ListParams;
+use kube::api::{GetParams, ListParams};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -18,19 +19,10 @@ use crate::error::CommandError;
 /// How many objects are asked for at once. [`Pages`] holds them in memory together, and anybody may make large ones.
 const PAGE: u32 = 50;
 
-/// The cluster of the kubeconfig's context.
-pub(crate) struct Connection {
-    pub(crate) client: Client,
-    /// That of the context.
-    pub(crate) namespace: String,
-}
-
 /// Connects to the cluster of the kubeconfig's context, or to the one in which this pod runs. Nothing is asked yet.
-pub(crate) async fn connect() -> Result<Connection, CommandError> {
+pub(crate) async fn connect() -> Result<Client, CommandError> {
     let config = client::cluster().await?;
-    let namespace = config.default_namespace.clone();
-    let client = client::of_command(&config).context("cannot connect to the cluster")?;
-    Ok(Connection { client, namespace })
+    Ok(client::of_command(&config).context("cannot connect to the cluster")?)
 }
 
 /// A list in a cluster.
@@ -53,9 +45,9 @@ pub(crate) struct Pages<'a> {
     is_done: bool,
 }
 
-/// Why a list cannot be read.
+/// Why something cannot be read.
 pub(crate) enum Trouble {
-    /// The cluster does not have this kind.
+    /// The cluster does not have this kind, or this object.
     NotServed,
     /// The user may not. Holds what the API server says.
     Forbidden(String),
@@ -66,15 +58,9 @@ pub(crate) enum Trouble {
 #[derive(Deserialize)]
 struct Page {
     #[serde(default)]
-    metadata: PageMetadata,
+    metadata: ListMeta,
     #[serde(default)]
     items: Option<Vec<Value>>,
-}
-
-#[derive(Default, Deserialize)]
-struct PageMetadata {
-    #[serde(default, rename = "continue")]
-    token: Option<String>,
 }
 
 impl Place {
@@ -88,11 +74,24 @@ impl Place {
         }
     }
 
+    pub(crate) fn within(self, namespace: &str) -> Self {
+        Self {
+            namespace: Some(namespace.to_owned()),
+            ..self
+        }
+    }
+
+    /// Reads one object of the list.
+    pub(crate) async fn get(&self, client: &Client, name: &str) -> Result<Value, Trouble> {
+        let request = kube::core::Request::new(self.url()).get(name, &GetParams::default());
+        let request = request.map_err(|error| Trouble::Other(kube::Error::BuildRequest(error)))?;
+        client.request(request).await.map_err(Trouble::of)
+    }
+
     fn url(&self) -> String {
-        let root = if self.api_version.contains('/') {
-            "apis"
-        } else {
-            "api"
+        let root = match self.api_version.contains('/') {
+            true => "apis",
+            false => "api",
         };
         let namespace = self.namespace.as_ref();
         let namespace = namespace.map(|name| format!("namespaces/{name}/"));
@@ -153,8 +152,8 @@ impl<'a> Pages<'a> {
     }
 
     /// A page was read, which says where the next one starts.
-    fn turn(&mut self, page: PageMetadata) {
-        self.token = page.token.filter(|token| !token.is_empty());
+    fn turn(&mut self, page: ListMeta) {
+        self.token = page.continue_.filter(|token| !token.is_empty());
         self.is_done = self.token.is_none();
     }
 }
@@ -177,11 +176,9 @@ impl Trouble {
             Self::Forbidden(message) => {
                 CommandError::Other(anyhow::anyhow!("you may not list {what}: {message}"))
             }
-            Self::Other(error) => {
-                let failed: anyhow::Result<()> = Err(error.into());
-                let failed = failed.with_context(|| format!("cannot list {what}"));
-                failed.map_or_else(CommandError::Other, |()| CommandError::Reported)
-            }
+            Self::Other(error) => anyhow::Error::new(error)
+                .context(format!("cannot list {what}"))
+                .into(),
         }
     }
 }
@@ -192,18 +189,10 @@ const LONGEST: usize = 512 * 1024;
 /// How long the answer may be without its objects.
 const FRAME: usize = 64 * 1024;
 
-/// An object of a list.
-#[derive(Debug, Eq, PartialEq)]
-pub(crate) enum Listed {
-    /// As it was sent.
-    Text(Vec<u8>),
-    TooLong,
-}
-
 /// Splits an answer that is a list into its objects while it arrives, so that it is never in memory as a whole.
 #[derive(Default)]
 struct Splitter {
-    /// The answer without its objects.
+    /// The answer with an empty list.
     frame: Vec<u8>,
     object: Vec<u8>,
     is_too_long: bool,
@@ -214,19 +203,15 @@ struct Splitter {
     is_escaped: bool,
 }
 
-impl Listed {
-    /// None if it is too long or nested too deep. Who may write objects can make such ones, so that is no error.
-    pub(crate) fn read(self) -> Option<Value> {
-        match self {
-            Self::Text(text) => serde_json::from_slice(&text).ok(),
-            Self::TooLong => None,
-        }
-    }
+/// Reads an object of a list; none if it is too long or nested too deep. Who may write objects can make such ones, so that is no error.
+pub(crate) fn read(object: &[u8]) -> Option<Value> {
+    serde_json::from_slice(object).ok()
 }
 
 impl Splitter {
-    /// Takes bytes up to the end of the next object; returns how many these are, and the object if it is whole.
-    fn take(&mut self, bytes: &[u8]) -> (usize, Option<Listed>) {
+    /// Takes bytes up to the end of the next object; returns how many these are, and the object if it is whole. One that is too long
+    /// is empty.
+    fn take(&mut self, bytes: &[u8]) -> (usize, Option<Vec<u8>>) {
         for (index, byte) in bytes.iter().enumerate() {
             let was_in_object = self.is_in_object();
             self.step(*byte);
@@ -237,20 +222,11 @@ impl Splitter {
                 self.put_frame(*byte);
             }
             if was_in_object && !is_in_object {
-                let text = mem::take(&mut self.object);
-                let listed = match mem::take(&mut self.is_too_long) {
-                    true => Listed::TooLong,
-                    false => Listed::Text(text),
-                };
-                return (index.saturating_add(1), Some(listed));
+                self.is_too_long = false;
+                return (index.saturating_add(1), Some(mem::take(&mut self.object)));
             }
         }
         (bytes.len(), None)
-    }
-
-    /// The answer with an empty list.
-    fn frame(&self) -> &[u8] {
-        &self.frame
     }
 
     fn is_in_object(&self) -> bool {

@@ -15,25 +15,26 @@ use crate::output;
 
 /// An engine for a command that ends soon: it allocates memory for a plugin when it is called, not in advance.
 pub(crate) fn engine() -> Result<Arc<Engine>, CommandError> {
-    let options = EngineOptions {
+    engine_with(EngineOptions {
         instances: InstanceAllocation::OnDemand,
         ..EngineOptions::default()
-    };
-    Ok(Engine::new(&options).context("could not start the WebAssembly engine")?)
+    })
 }
 
 /// An engine for a command that calls plugins on many pods: it allocates as the operator's does, and uses all processors.
 pub(crate) fn engine_for_many_pods() -> Result<Arc<Engine>, CommandError> {
-    let engine = Engine::new(&EngineOptions::default());
-    Ok(engine.context("could not start the WebAssembly engine")?)
+    engine_with(EngineOptions::default())
 }
 
 /// An engine that allocates as the operator's does, so that calls take as long as there. It runs one call at a time.
 pub(crate) fn engine_as_in_operator() -> Result<Arc<Engine>, CommandError> {
-    let options = EngineOptions {
+    engine_with(EngineOptions {
         permits: Some(NonZeroUsize::MIN),
         ..EngineOptions::default()
-    };
+    })
+}
+
+fn engine_with(options: EngineOptions) -> Result<Arc<Engine>, CommandError> {
     Ok(Engine::new(&options).context("could not start the WebAssembly engine")?)
 }
 
@@ -41,12 +42,6 @@ pub(crate) fn engine_as_in_operator() -> Result<Arc<Engine>, CommandError> {
 pub(crate) fn chain(directory: &Path) -> Result<Chain, CommandError> {
     let bundle = bundle(directory)?;
     compile(&engine()?, directory, &bundle)
-}
-
-/// As [`chain`], but returns the warnings.
-pub(crate) fn chain_and_warnings(directory: &Path) -> Result<(Chain, Vec<String>), CommandError> {
-    let bundle = bundle(directory)?;
-    compile_with_warnings(&engine()?, directory, &bundle)
 }
 
 /// Reads the bundle of a directory.
@@ -67,7 +62,8 @@ pub(crate) fn compile(
     Ok(chain)
 }
 
-fn compile_with_warnings(
+/// As [`compile`], but returns the warnings.
+pub(crate) fn compile_with_warnings(
     engine: &Arc<Engine>,
     directory: &Path,
     bundle: &Bundle,
@@ -76,8 +72,7 @@ fn compile_with_warnings(
         .map_err(|error| CommandError::invalid(format!("{}: {error}", directory.display())))?;
     let warnings = chain.warnings().into_iter();
     let warnings = warnings.map(|warning| format!("{}/{warning}", directory.display()));
-    let warnings = warnings.collect();
-    Ok((chain, warnings))
+    Ok((chain, warnings.collect()))
 }
 
 /// Prints a warning on standard error.

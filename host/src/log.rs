@@ -11,7 +11,7 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt, reload};
 
-use crate::cli::LogFormat;
+use crate::cli::ReportFormat;
 use crate::traces::Collect;
 
 /// Libraries that log every request or compiler step. They log only from these levels on, unless the filter names them.
@@ -49,7 +49,7 @@ pub(crate) fn init_for_command(filter: Option<Targets>) {
 /// With `collect`, what is filtered out of the log may still be a part of traces.
 pub(crate) fn init_for_operator(
     filter: Option<Targets>,
-    format: LogFormat,
+    format: ReportFormat,
     collect: Option<Collect>,
 ) -> Filter {
     let filter = filter.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));
@@ -70,16 +70,16 @@ pub(crate) fn init_for_operator(
 }
 
 /// The lines of the operator's log.
-fn lines<S>(format: LogFormat) -> Box<dyn Layer<S> + Send + Sync>
+fn lines<S>(format: ReportFormat) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     match format {
-        LogFormat::Text => fmt::layer()
+        ReportFormat::Text => fmt::layer()
             .with_writer(std::io::stderr)
             .with_ansi(is_coloured())
             .boxed(),
-        LogFormat::Json => fmt::layer()
+        ReportFormat::Json => fmt::layer()
             .json()
             .flatten_event(true)
             .with_current_span(false)

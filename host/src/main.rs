@@ -36,9 +36,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use podloom_manifest::{self as manifest, error};
 
-use crate::cli::{
-    Arguments, ChainCommand, CleanerCommand, Command, CorpusCommand, InfraCommand, PluginCommand,
-};
+use crate::cli::{Arguments, ChainCommand, CheckCommand, Command, CorpusCommand, PluginCommand};
 use crate::error::CommandError;
 
 /// Compiling plugins needs much memory for a moment. This allocator returns it to the system; `.cargo/config.toml` sets how soon.
@@ -48,7 +46,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    arguments.color.apply();
+    arguments.color.write_global();
     let filter = arguments.log.clone();
     if !matches!(arguments.command, Command::Run(_)) {
         log::init_for_command(filter.clone());
@@ -73,8 +71,8 @@ fn main() -> ExitCode {
         Command::Chain(ChainCommand::Verify(arguments)) => chain::verify(arguments),
         Command::Chain(ChainCommand::Schema) => chain::schema(),
         Command::Corpus(CorpusCommand::Record(arguments)) => corpus::record(arguments),
-        Command::Infra(InfraCommand::Check(arguments)) => infra::check(arguments),
-        Command::Cleaner(CleanerCommand::Check(arguments)) => cleaner::check(arguments),
+        Command::Infra(CheckCommand::Check(arguments)) => infra::check(arguments),
+        Command::Cleaner(CheckCommand::Check(arguments)) => cleaner::check(arguments),
         Command::Drift(arguments) => drift::run(arguments),
         Command::Bundle(arguments) => bundle::run(arguments),
         Command::Sbom(arguments) => sbom::run(arguments),

@@ -29,22 +29,14 @@ pub(crate) struct ManagedFields<'o> {
 pub(crate) struct Entry {
     /// Its name, which its client chose.
     pub(crate) manager: String,
-    pub(crate) operation: Operation,
+    /// Whether it writes by server-side apply.
+    pub(crate) applies: bool,
     /// As `status`; none for the object itself.
     pub(crate) subresource: Option<String>,
     /// When it last wrote a field that it did not have before.
     pub(crate) time: Option<Timestamp>,
     /// Whether it made the object. Those fields are what was submitted, and the API server's defaults.
     pub(crate) is_maker: bool,
-}
-
-/// How a manager writes.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Operation {
-    /// By server-side apply.
-    Apply,
-    /// By any other write.
-    Update,
 }
 
 impl Entry {
@@ -76,7 +68,10 @@ impl<'o> ManagedFields<'o> {
             has_more: room == 0 || listed.len() > ENTRIES,
             work: Work::new(work),
         };
-        fields.find_makers();
+        let early = fields.early();
+        for (index, (entry, _)) in fields.entries.iter_mut().enumerate() {
+            entry.is_maker = early.contains(&index);
+        }
         fields
     }
 
@@ -93,10 +88,10 @@ impl<'o> ManagedFields<'o> {
     /// The entries that own the value at a path: a JSON Pointer whose segments on lists are `[key=value]`, by the merge key, or
     /// indices. Where no entry owns the value itself, these are those that own the object or list around it as a whole.
     pub(crate) fn owners(&self, path: &str) -> Vec<&Entry> {
-        self.owners_at(&Path::on(self.object, path, &self.work))
+        self.owners_at(&resolved(self.object, path, &self.work))
     }
 
-    fn owners_at(&self, path: &Path<'_, '_>) -> Vec<&Entry> {
+    fn owners_at(&self, path: &[Step<'_, '_>]) -> Vec<&Entry> {
         let depths = self.entries.iter().filter_map(|(entry, fields)| {
             let depth = fields.owned_at(path, &self.work)?;
             Some((depth, entry))
@@ -112,21 +107,13 @@ impl<'o> ManagedFields<'o> {
 
     /// The entries that own the value at a path, or anything in it.
     pub(crate) fn owners_within(&self, path: &str) -> Vec<&Entry> {
-        let path = Path::on(self.object, path, &self.work);
+        let path = resolved(self.object, path, &self.work);
         let within = self.entries.iter();
         let within = within.filter(|(_, fields)| fields.owns_within(&path, &self.work));
         let within: Vec<&Entry> = within.map(|(entry, _)| entry).collect();
         match within.is_empty() {
             true => self.owners_at(&path),
             false => within,
-        }
-    }
-
-    /// Finds out who made the object.
-    fn find_makers(&mut self) {
-        let early = self.early();
-        for (index, (entry, _)) in self.entries.iter_mut().enumerate() {
-            entry.is_maker = early.contains(&index);
         }
     }
 
@@ -144,9 +131,7 @@ impl<'o> ManagedFields<'o> {
                 .filter(|(_, entry, fields)| is_one(entry, fields));
             ones.map(|(index, ..)| *index).collect()
         };
-        let updated = indices(&|entry, fields| {
-            entry.operation == Operation::Update && fields.are_of_the_maker()
-        });
+        let updated = indices(&|entry, fields| !entry.applies && fields.are_of_the_maker());
         if !updated.is_empty() {
             return updated;
         }
@@ -166,10 +151,7 @@ fn read<'o>(listed: &'o Value, room: &mut usize) -> Option<(Entry, Fields<'o>)> 
     let text = |field: &str| listed.get(field).and_then(Value::as_str);
     let entry = Entry {
         manager: text("manager").unwrap_or_default().to_owned(),
-        operation: match text("operation")? {
-            "Apply" => Operation::Apply,
-            _ => Operation::Update,
-        },
+        applies: text("operation")? == "Apply",
         subresource: text("subresource")
             .filter(|name| !name.is_empty())
             .map(str::to_owned),
@@ -186,9 +168,6 @@ fn time(value: Option<&Value>) -> Option<Timestamp> {
 /// How much may still be looked at. Who writes an object decides how long its lists and managedFields are, and how many paths a stamp
 /// has; together they must not take long.
 struct Work(Cell<u64>);
-
-/// A path, resolved on an object.
-struct Path<'p, 'o>(pub(super) Vec<Step<'p, 'o>>);
 
 /// A segment of a path, and the value there.
 struct Step<'p, 'o> {
@@ -225,16 +204,15 @@ impl Work {
     }
 }
 
-impl<'p, 'o> Path<'p, 'o> {
-    fn on(object: &'o Value, path: &'p str, work: &Work) -> Self {
-        let mut value = Some(object);
-        let steps = path.split('/').skip(1).map(|raw| {
-            let segment = Segment::parse(raw, value);
-            value = value.and_then(|value| segment.of(value, work));
-            Step { segment, value }
-        });
-        Self(steps.collect())
-    }
+/// A path, resolved on an object.
+fn resolved<'p, 'o>(object: &'o Value, path: &'p str, work: &Work) -> Vec<Step<'p, 'o>> {
+    let mut value = Some(object);
+    let steps = path.split('/').skip(1).map(|raw| {
+        let segment = Segment::parse(raw, value);
+        value = value.and_then(|value| segment.of(value, work));
+        Step { segment, value }
+    });
+    steps.collect()
 }
 
 impl<'p> Segment<'p> {
@@ -370,10 +348,10 @@ impl<'o> Fields<'o> {
 
     /// How many segments of a path lead to the value that is owned: all, if that is the path's own value, or fewer, if an object or
     /// list around it is owned as a whole. None if it is not owned.
-    fn owned_at(&self, path: &Path<'_, '_>, work: &Work) -> Option<usize> {
+    fn owned_at(&self, path: &[Step<'_, '_>], work: &Work) -> Option<usize> {
         let mut here = self;
         let mut above: Option<&Step<'_, '_>> = None;
-        for (count, step) in path.0.iter().enumerate() {
+        for (count, step) in path.iter().enumerate() {
             if let Some(above) = above.filter(|_| here.is_leaf()) {
                 return is_one_value(above, step).then_some(count);
             }
@@ -381,12 +359,12 @@ impl<'o> Fields<'o> {
             above = Some(step);
         }
         let is_owned = above.is_some() && (here.owns_itself || here.is_leaf());
-        is_owned.then_some(path.0.len())
+        is_owned.then_some(path.len())
     }
 
     /// Whether the value at a path is owned, or anything in it.
-    fn owns_within(&self, path: &Path<'_, '_>, work: &Work) -> bool {
-        let mut steps = path.0.iter();
+    fn owns_within(&self, path: &[Step<'_, '_>], work: &Work) -> bool {
+        let mut steps = path.iter();
         let reached = steps.try_fold(self, |here, step| here.step(step, work));
         reached.is_some()
     }

@@ -20,7 +20,6 @@ use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::timeout_at;
 use tracing::{Instrument, Span};
 
-use self::recent::Passing;
 pub(crate) use self::recent::{RecentPod, RecentPods};
 pub(crate) use self::witness::{Seen, Witness};
 use crate::traces;
@@ -78,9 +77,9 @@ impl ChainMutator {
         let Some(recent) = &self.recent else {
             return self.pass_by(pod, request).await;
         };
-        let passing = Passing::begin(&request);
+        let (pod_now, began) = (RecentPod::of(&request), Instant::now());
         let result = self.pass_by(pod, request).await;
-        recent.add(passing, result.as_ref().ok());
+        recent.add(pod_now, began, result.as_ref().ok());
         result
     }
 

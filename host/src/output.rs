@@ -1,5 +1,6 @@
 //! Writes objects for programs, and text for people.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
@@ -30,6 +31,14 @@ pub(crate) fn paint(style: Style, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
 
+/// A text of at most so many bytes, with a mark where its end is cut off.
+pub(crate) fn short<'t>(text: &'t str, bytes: usize, mark: &str) -> Cow<'t, str> {
+    match text.get(..text.floor_char_boundary(bytes)) {
+        Some(start) if start.len() < text.len() => format!("{start}{mark}").into(),
+        _ => text.into(),
+    }
+}
+
 /// Prints objects: in YAML one document each, in JSON one object or a List.
 pub(crate) fn print_objects(objects: &[Value], format: Format) -> Result<(), CommandError> {
     let text = match (format, objects) {
@@ -58,6 +67,13 @@ pub(crate) fn json_text(value: &Value) -> anyhow::Result<String> {
     let mut text = serde_json::to_string_pretty(value).context("could not write JSON")?;
     text.push('\n');
     Ok(text)
+}
+
+/// An object with the fields that have a value.
+pub(crate) fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
+    let fields = fields.into_iter();
+    let present = fields.filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    Value::Object(present.collect())
 }
 
 /// Prints to standard output. A reader that closes the pipe early, such as `head`, is not an error.

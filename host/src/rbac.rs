@@ -6,8 +6,6 @@ mod operator;
 mod text;
 mod users;
 
-use podloom_controllers::duties::GivenNames;
-
 use crate::cli::{RbacArguments, Whose};
 use crate::error::CommandError;
 use crate::output;
@@ -18,20 +16,7 @@ pub(crate) fn run(arguments: &RbacArguments) -> Result<(), CommandError> {
     let (api, namespaces) = (arguments.selenosis_api, arguments.namespaces());
     let texts: Vec<String> = match arguments.whose {
         Whose::Operator => rows
-            .map(|row| {
-                let installation = operator::Installation {
-                    api,
-                    watched: &namespaces,
-                    own: &arguments.operator_namespace,
-                    secrets: arguments.secret_namespace(),
-                    lease_namespace: arguments.lease_namespace(),
-                    names: GivenNames {
-                        lease: arguments.lease_name.as_deref(),
-                        webhook: &arguments.webhook_name,
-                    },
-                };
-                operator::manifests(row, &installation)
-            })
+            .map(|row| operator::manifests(row, arguments))
             .collect(),
         Whose::Drift if !namespaces.is_empty() => {
             return Err(CommandError::Usage(

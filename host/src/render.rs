@@ -198,10 +198,13 @@ fn chain(
     arguments: &RenderArguments,
     problems: &mut Problems,
 ) -> Result<Option<Option<Chain>>, CommandError> {
-    let directory = arguments.plugins.as_deref();
-    match directory.map(load::chain_and_warnings).transpose() {
-        Ok(None) => Ok(Some(None)),
-        Ok(Some((chain, warnings))) => {
+    let Some(directory) = arguments.plugins.as_deref() else {
+        return Ok(Some(None));
+    };
+    let bundle = load::bundle(directory);
+    let compile = |bundle| load::compile_with_warnings(&load::engine()?, directory, &bundle);
+    match bundle.and_then(compile) {
+        Ok((chain, warnings)) => {
             let warnings = warnings.into_iter().map(Diagnostic::new);
             problems.warnings.extend(warnings);
             Ok(Some(Some(chain)))

@@ -2,6 +2,8 @@
 //!
 //! Everyone who may write the object may write another stamp, so what is read is limited.
 
+use std::collections::BTreeSet;
+
 use podloom_mutators::{CHAIN, MUTATIONS, MutationEntry};
 use serde_json::Value;
 
@@ -18,6 +20,13 @@ pub(crate) struct Stamp {
     /// What each plugin wrote, in the order of the chain, each path once; none if there is no list, or none that Podloom can have
     /// written.
     pub(crate) entries: Option<Vec<MutationEntry>>,
+}
+
+/// The object without the annotations of a stamp.
+pub(crate) fn without(object: &Value) -> Value {
+    let mut object = object.clone();
+    remove(&mut object);
+    object
 }
 
 /// Removes the annotations of a stamp; returns whether there were any. What held them stays, even if nothing else is in it.
@@ -43,6 +52,13 @@ impl Stamp {
             digest: digest.map(|digest| digest.chars().take(DIGEST).collect()),
             entries: mutations.and_then(entries),
         })
+    }
+
+    /// The chain's digest and what each plugin wrote; none unless Podloom can have written this: a chain has each plugin once.
+    pub(crate) fn chain(&self) -> Option<(&str, &[MutationEntry])> {
+        let (digest, entries) = (self.digest.as_deref()?, self.entries.as_deref()?);
+        let names: BTreeSet<&str> = entries.iter().map(|it| it.name.as_str()).collect();
+        (names.len() == entries.len()).then_some((digest, entries))
     }
 }
 

@@ -13,13 +13,14 @@ mod export;
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use axum::http::Uri;
 use podloom_engine::TRACES;
 use podloom_engine::sent::{SendMetrics, SendOutcome};
 use podloom_mutation::{MutatedPod, PluginOutcome, PluginRun, RejectedPod, runs};
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::Sender;
 use tracing::field::{Field, Visit};
@@ -30,88 +31,47 @@ use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
-pub(crate) use export::Endpoint;
-pub(crate) use export::Exporter;
+pub(crate) use self::export::{Exporter, endpoint};
+use crate::output;
 
 /// How many steps wait to be sent. What does not fit is dropped.
 const QUEUE: usize = 4096;
 
 /// What makes steps, and what sends them to this receiver.
-pub(crate) fn to(endpoint: Endpoint) -> (Collect, Exporter) {
+pub(crate) fn to(endpoint: Uri) -> (Collect, Exporter) {
     let (sender, queue) = mpsc::channel(QUEUE);
     let metrics = SendMetrics::default();
     let collect = Collect::new(sender, metrics.clone());
     let exporter = Exporter {
-        endpoint: Arc::new(endpoint),
+        endpoint,
         queue,
         metrics,
     };
     (collect, exporter)
 }
 
-/// The id of a trace: the UID of what it is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct TraceId(u128);
-
-/// The id of a step in its trace; never 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct StepId(u64);
-
-/// Makes ids that other processes do not make.
-#[derive(Debug, Default)]
-struct StepIds {
-    process: RandomState,
-    count: AtomicU64,
-}
-
 /// Something that took time.
 #[derive(Clone, Debug, PartialEq)]
 struct Step {
-    trace: TraceId,
-    id: StepId,
-    parent: Option<StepId>,
+    /// The id of its trace: the UID of what that is about.
+    trace: u128,
+    /// Its id in the trace; never 0.
+    id: u64,
+    parent: Option<u64>,
     name: String,
     start: SystemTime,
     end: SystemTime,
-    fields: Vec<(&'static str, FieldValue)>,
+    /// Texts, integers and booleans.
+    fields: Vec<(&'static str, Value)>,
     /// One word for what went wrong, if anything did.
     error: Option<String>,
 }
 
-/// The value of a field.
-#[derive(Clone, Debug, PartialEq)]
-enum FieldValue {
-    Text(String),
-    Integer(i64),
-    Truth(bool),
-}
-
-impl TraceId {
-    /// Reads a UID; none if it is no UUID.
-    fn of(uid: &str) -> Option<Self> {
-        let digits: String = uid.chars().filter(|it| *it != '-').collect();
-        let id = u128::from_str_radix(&digits, 16).ok()?;
-        (digits.len() == 32 && id != 0).then_some(Self(id))
-    }
-
-    /// As OTLP writes it in JSON.
-    fn shown(self) -> String {
-        format!("{:032x}", self.0)
-    }
-}
-
-impl StepId {
-    /// As OTLP writes it in JSON.
-    fn shown(self) -> String {
-        format!("{:016x}", self.0)
-    }
-}
-
-impl StepIds {
-    fn next(&self) -> StepId {
-        let count = self.count.fetch_add(1, Ordering::Relaxed);
-        StepId(self.process.hash_one(count).max(1))
-    }
+/// Reads a UID; none if it is no UUID.
+fn trace_id(uid: &str) -> Option<u128> {
+    let digits: String = uid.chars().filter(|it| *it != '-').collect();
+    let id = u128::from_str_radix(&digits, 16).ok()?;
+    (digits.len() == 32 && id != 0).then_some(id)
 }
 
 /// Adds the calls of plugins that have just ended to the trace. They come one after another, so each began when the one before ended.
@@ -167,8 +127,10 @@ mod field {
 #[derive(Debug)]
 pub(crate) struct Collect {
     sender: Sender<Step>,
-    ids: StepIds,
     metrics: SendMetrics,
+    /// With the number of the step, this makes ids that other processes do not make.
+    process: RandomState,
+    count: AtomicU64,
 }
 
 /// A step that has not ended.
@@ -182,21 +144,27 @@ struct Open {
 /// What a span or an event says.
 #[derive(Default)]
 struct Said {
-    trace: Option<TraceId>,
+    trace: Option<u128>,
     step: Option<String>,
     seconds: Option<f64>,
     ago: f64,
     error: Option<String>,
-    fields: Vec<(&'static str, FieldValue)>,
+    fields: Vec<(&'static str, Value)>,
 }
 
 impl Collect {
     fn new(sender: Sender<Step>, metrics: SendMetrics) -> Self {
         Self {
             sender,
-            ids: StepIds::default(),
             metrics,
+            process: RandomState::new(),
+            count: AtomicU64::new(0),
         }
+    }
+
+    fn next_id(&self) -> u64 {
+        let count = self.count.fetch_add(1, Ordering::Relaxed);
+        self.process.hash_one(count).max(1)
     }
 
     /// The layer with its filter, so that nothing else of the log comes to it.
@@ -229,7 +197,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collect {
         let now = SystemTime::now();
         let step = Step {
             trace,
-            id: self.ids.next(),
+            id: self.next_id(),
             parent: around.map(|(_, id)| id),
             name: said.step.unwrap_or_else(|| span.name().to_owned()),
             start: now,
@@ -258,7 +226,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collect {
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let mut said = Said::default();
         event.record(&mut said);
-        let around: Option<(TraceId, Option<StepId>)> = match said.trace {
+        let around: Option<(u128, Option<u64>)> = match said.trace {
             Some(trace) => Some((trace, None)),
             None => context.event_span(event).and_then(|span| {
                 let mut extensions = span.extensions_mut();
@@ -277,7 +245,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collect {
         let end = before(SystemTime::now(), said.ago);
         self.queue(Step {
             trace,
-            id: self.ids.next(),
+            id: self.next_id(),
             parent,
             name,
             start: before(end, said.seconds.unwrap_or_default()),
@@ -306,17 +274,16 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collect {
 }
 
 /// The start of a text. Steps wait in a queue, and what a review says comes from outside.
-fn short(text: &str) -> String {
-    let end = text.floor_char_boundary(TEXT_BYTES);
-    text.get(..end).unwrap_or_default().to_owned()
+fn short(text: &str) -> Value {
+    output::short(text, TEXT_BYTES, "").into()
 }
 
 impl Said {
-    fn put(&mut self, field: &Field, value: FieldValue) {
+    fn put(&mut self, field: &Field, value: Value) {
         match (field.name(), value) {
-            (field::TRACE, FieldValue::Text(uid)) => self.trace = TraceId::of(&uid),
-            (field::STEP, FieldValue::Text(name)) => self.step = Some(name),
-            (field::ERROR, FieldValue::Text(word)) => self.error = Some(word),
+            (field::TRACE, Value::String(uid)) => self.trace = trace_id(&uid),
+            (field::STEP, Value::String(name)) => self.step = Some(name),
+            (field::ERROR, Value::String(word)) => self.error = Some(word),
             ("message", _) => {}
             (name, value) => self.fields.push((name, value)),
         }
@@ -333,24 +300,23 @@ impl Visit for Said {
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.put(field, FieldValue::Integer(value));
+        self.put(field, value.into());
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        let value = i64::try_from(value).unwrap_or(i64::MAX);
-        self.put(field, FieldValue::Integer(value));
+        self.put(field, i64::try_from(value).unwrap_or(i64::MAX).into());
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.put(field, FieldValue::Truth(value));
+        self.put(field, value.into());
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.put(field, FieldValue::Text(short(value)));
+        self.put(field, short(value));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.put(field, FieldValue::Text(short(&format!("{value:?}"))));
+        self.put(field, short(&format!("{value:?}")));
     }
 }
 

@@ -35,16 +35,8 @@ pub(super) struct SpanTree {
     pub(super) value: Span,
     /// The key of the value, if it is in a map.
     pub(super) key: Option<Span>,
-    pub(super) children: Children,
-}
-
-/// The spans of the values inside a value.
-#[derive(Clone, Debug, Default)]
-pub(super) enum Children {
-    #[default]
-    Scalar,
-    List(Vec<SpanTree>),
-    Map(BTreeMap<String, SpanTree>),
+    /// Those of the values inside it.
+    pub(super) children: BTreeMap<Step, SpanTree>,
 }
 
 /// The start of a value and, for scalars, its bytes in the source.
@@ -53,16 +45,6 @@ pub(super) struct Span {
     pub(super) line: u64,
     pub(super) column: u64,
     pub(super) bytes: Range<usize>,
-}
-
-impl SpanTree {
-    fn child(&self, step: &Step) -> Option<&Self> {
-        match (&self.children, step) {
-            (Children::List(items), Step::Index(index)) => items.get(*index),
-            (Children::Map(fields), Step::Key(key)) => fields.get(key),
-            _ => None,
-        }
-    }
 }
 
 impl Document {
@@ -141,7 +123,7 @@ impl Document {
     fn deepest(&self, path: &[Step]) -> &SpanTree {
         let mut spans = &self.spans;
         for step in path {
-            match spans.child(step) {
+            match spans.children.get(step) {
                 Some(child) => spans = child,
                 None => break,
             }
@@ -153,7 +135,7 @@ impl Document {
 // Names of fields, as in Kubernetes' own messages: `spec.browsers.chrome["120.0"].env[0].name`.
 
 /// One step from a value to a value inside it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
     /// A key of a map.
     Key(String),

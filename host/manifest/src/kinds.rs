@@ -7,7 +7,7 @@ use podloom_api::{InfrastructureKind, SelenosisApi};
 use podloom_mutation::selected_labels;
 use serde_json::{Map, Value, json};
 
-use super::document::{self, Children, Document, Step};
+use super::document::{self, Document, Step};
 
 /// The kind of a document, as far as render distinguishes kinds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -324,7 +324,7 @@ impl Outlined {
         };
         document.value = name_of(&document.value);
         document.written = None;
-        document.spans.children = Children::Scalar;
+        document.spans.children.clear();
         document.source.text = Arc::from("");
         Self {
             outline: document,

@@ -12,7 +12,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Map, Number, Value};
 use serde_saphyr::Location;
 
-use super::document::{Children, Document, Span, SpanTree, Step};
+use super::document::{Document, Span, SpanTree, Step};
 use super::slices::{Finder, Written};
 use super::source::Source;
 use super::syntax::{self, Node, Numbering, Raw};
@@ -109,12 +109,9 @@ fn collect(mut document: Document, found: &mut Found) {
         return;
     };
     let items = document.value.get_mut("items").map(Value::take);
-    let child_spans = match std::mem::take(&mut document.spans.children) {
-        Children::Map(mut fields) => fields.remove("items").map(|spans| spans.children),
-        _ => None,
-    };
-    if let (Some(Value::Array(items)), Some(Children::List(child_spans))) = (items, child_spans) {
-        for (mut value, spans) in items.into_iter().zip(child_spans) {
+    let spans = document.spans.children.remove(&Step::from("items"));
+    if let (Some(Value::Array(items)), Some(spans)) = (items, spans) {
+        for (mut value, spans) in items.into_iter().zip(spans.children.into_values()) {
             if let Value::Object(item) = &mut value {
                 for (field, text) in &given {
                     item.entry(*field).or_insert_with(|| text.clone().into());
@@ -164,7 +161,7 @@ impl Reader<'_> {
         let mut spans = SpanTree {
             value: span(&node.defined),
             key,
-            children: Children::Scalar,
+            children: BTreeMap::new(),
         };
         let value = match self.resolved(node.value, &spans.value) {
             Raw::Null => Value::Null,
@@ -179,24 +176,22 @@ impl Reader<'_> {
             Raw::String(value) => Value::String(value),
             Raw::List(nodes) => {
                 let mut items = Vec::new();
-                let mut child_spans = Vec::new();
                 for (index, node) in nodes.into_iter().enumerate() {
-                    self.path.push(Step::Index(index));
-                    let (item, spans) = self.value(node, None);
-                    self.path.pop();
-                    items.push(item);
-                    child_spans.push(spans);
+                    items.push(self.child(Step::Index(index), node, None, &mut spans));
                 }
-                spans.children = Children::List(child_spans);
                 Value::Array(items)
             }
-            Raw::Map(entries) => {
-                let (fields, child_spans) = self.map(entries);
-                spans.children = Children::Map(child_spans);
-                Value::Object(fields)
-            }
+            Raw::Map(entries) => Value::Object(self.map(entries, &mut spans)),
         };
         (value, spans)
+    }
+
+    fn child(&mut self, step: Step, node: Node, key: Option<Span>, spans: &mut SpanTree) -> Value {
+        self.path.push(step.clone());
+        let (value, own) = self.value(node, key);
+        self.path.pop();
+        spans.children.insert(step, own);
+        value
     }
 
     /// The parser's value; if it is a plain scalar without a tag, kubectl's.
@@ -230,24 +225,17 @@ impl Reader<'_> {
         text.unwrap_or_default()
     }
 
-    fn map(
-        &mut self,
-        entries: Vec<(Node, Node)>,
-    ) -> (Map<String, Value>, BTreeMap<String, SpanTree>) {
+    fn map(&mut self, entries: Vec<(Node, Node)>, spans: &mut SpanTree) -> Map<String, Value> {
         let mut fields = Map::new();
-        let mut child_spans = BTreeMap::new();
         for (key, node) in entries {
             let at = span(&key.defined);
             let Some(name) = self.key(key) else { continue };
-            self.path.push(Step::Key(name.clone()));
-            let (value, spans) = self.value(node, Some(at.clone()));
-            self.path.pop();
+            let value = self.child(Step::Key(name.clone()), node, Some(at.clone()), spans);
             if fields.insert(name.clone(), value).is_some() {
                 self.report(&at, &format!("key {} appears twice", quoted(&name)));
             }
-            child_spans.insert(name, spans);
         }
-        (fields, child_spans)
+        fields
     }
 
     /// JSON has only strings as keys. An integer is converted, as `kubectl` does. Anything else is an error: `120.0` would become

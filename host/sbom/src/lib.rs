@@ -23,16 +23,25 @@ pub use auditable_serde::VersionInfo;
 
 /// Why the crates are not known.
 #[derive(Debug, thiserror::Error)]
-pub enum CollectError {
+pub enum SbomError {
     /// Cargo could not be started.
     #[error("could not start cargo tree")]
     Start(#[source] io::Error),
     /// Cargo failed.
     #[error("cargo tree failed: {0}")]
     Failed(String),
-    /// Cargo printed something that we do not understand.
-    #[error("cargo tree printed something unknown")]
-    Tree(#[from] TreeError),
+    /// Cargo printed a line that we do not understand.
+    #[error("cargo tree printed something unknown: {0:?} is no line of a dependency tree")]
+    Tree(String),
+    /// The section is not compressed as it should be.
+    #[error("the section {SECTION} is not compressed with zlib")]
+    Compression(#[source] io::Error),
+    /// It would take too much memory.
+    #[error("the section {SECTION} is longer than {MAX_BYTES} bytes")]
+    TooLong,
+    /// It is no list of crates, or one with circles or two roots.
+    #[error("the section {SECTION} holds no list of crates")]
+    Content(#[source] serde_json::Error),
 }
 
 /// Returns the crates whose code is in a package that is built for a target with its default features, and which crate uses which.
@@ -48,7 +57,7 @@ pub fn collect(
     directory: &Path,
     package: Option<&str>,
     target: &str,
-) -> Result<VersionInfo, CollectError> {
+) -> Result<VersionInfo, SbomError> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(cargo);
     command
@@ -60,31 +69,22 @@ pub fn collect(
     if let Some(package) = package {
         command.args(["--package", package]);
     }
-    let output = command.output().map_err(CollectError::Start)?;
+    let output = command.output().map_err(SbomError::Start)?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        return Err(CollectError::Failed(said.trim().to_owned()));
+        return Err(SbomError::Failed(said.trim().to_owned()));
     }
-    Ok(crate::parse(&String::from_utf8_lossy(&output.stdout))?)
-}
-
-/// A line of `cargo tree` that cannot be read.
-#[derive(Debug, thiserror::Error)]
-#[error("{line:?} is no line of a dependency tree")]
-pub struct TreeError {
-    line: String,
+    parse(&String::from_utf8_lossy(&output.stdout))
 }
 
 /// Reads what `cargo tree --prefix depth --format {p}` prints. The first line is the root. The crates below a crate are printed where it comes first.
-fn parse(text: &str) -> Result<VersionInfo, TreeError> {
+fn parse(text: &str) -> Result<VersionInfo, SbomError> {
     let mut packages: Vec<Package> = Vec::new();
     let mut known = BTreeMap::new();
     // The crates from the root down to the last line.
     let mut above: Vec<usize> = Vec::new();
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
-        let (depth, package) = crate_of(line).ok_or_else(|| TreeError {
-            line: line.to_owned(),
-        })?;
+        let (depth, package) = crate_of(line).ok_or_else(|| SbomError::Tree(line.to_owned()))?;
         let key = (
             package.name.clone(),
             package.version.clone(),
@@ -148,20 +148,6 @@ pub const SECTION: &str = ".dep-v0";
 /// How long the JSON may be. A thousand crates take 100 KB.
 const MAX_BYTES: u64 = 4 << 20;
 
-/// Why the content of a section cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum DecodeError {
-    /// It is not compressed as it should be.
-    #[error("the section {SECTION} is not compressed with zlib")]
-    Compression(#[source] io::Error),
-    /// It would take too much memory.
-    #[error("the section {SECTION} is longer than {MAX_BYTES} bytes")]
-    TooLong,
-    /// It is no list of crates, or one with circles or two roots.
-    #[error("the section {SECTION} holds no list of crates")]
-    Content(#[source] serde_json::Error),
-}
-
 /// Makes the content of the section.
 ///
 /// # Errors
@@ -179,16 +165,16 @@ pub fn encode(crates: &VersionInfo) -> io::Result<Vec<u8>> {
 /// # Errors
 ///
 /// If it is not what [`encode`] or cargo-auditable write, or is too long.
-pub fn decode(section: &[u8]) -> Result<VersionInfo, DecodeError> {
+pub fn decode(section: &[u8]) -> Result<VersionInfo, SbomError> {
     let mut json = String::new();
     let read = ZlibDecoder::new(section)
         .take(MAX_BYTES + 1)
         .read_to_string(&mut json);
-    let length = read.map_err(DecodeError::Compression)?;
+    let length = read.map_err(SbomError::Compression)?;
     if length as u64 > MAX_BYTES {
-        return Err(DecodeError::TooLong);
+        return Err(SbomError::TooLong);
     }
-    json.parse().map_err(DecodeError::Content)
+    json.parse().map_err(SbomError::Content)
 }
 
 /// Appends the section to a WebAssembly module or component, as a custom section.

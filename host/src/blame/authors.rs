@@ -6,9 +6,13 @@ use podloom_mutators::MutationEntry;
 use podloom_pod_path::element_segments;
 use serde_json::{Map, Value, json};
 
-use super::proof::Trees;
+use super::proof::Proof;
 use crate::managed_fields::{Entry, ManagedFields};
-use crate::{output, stamp};
+use crate::output;
+use crate::stamp::{self, Stamp};
+
+/// How many elements of lists are looked at to find out who wrote the lines: some seconds.
+const WORK: u64 = 100_000_000;
 
 /// Who wrote a line.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -21,56 +25,38 @@ pub(super) enum Author {
     Submitted,
 }
 
-/// A line, and who wrote it.
-#[derive(Clone, Debug)]
-pub(super) struct Blamed {
-    pub(super) line: Line,
-    /// None for a head of what several have written.
-    pub(super) author: Option<Author>,
-    /// Whether the line is gone or different without the plugin that wrote it.
-    pub(super) is_proved: bool,
-    /// The other plugins without which the line is gone or different, by their numbers in the stamp.
-    pub(super) depends_on: BTreeSet<usize>,
-}
-
 /// Knows who wrote what.
 pub(super) struct Authors<'a> {
-    /// Those of the stamp, in the order of the chain.
-    pub(super) plugins: &'a [MutationEntry],
-    pub(super) fields: &'a ManagedFields<'a>,
+    pub(super) stamp: Option<Stamp>,
+    pub(super) fields: ManagedFields<'a>,
 }
 
-impl Authors<'_> {
-    /// Finds who wrote each line, and what depends on which plugin if there is a proof.
-    pub(super) fn blame(&self, lines: Vec<Line>, trees: Option<&Trees>) -> Vec<Blamed> {
-        let mut blamed: Vec<Blamed> = lines
-            .into_iter()
-            .map(|line| match line.is_head {
-                true => Blamed::head(line),
-                false => self.value(line, trees),
-            })
-            .collect();
-        give_heads(&mut blamed);
-        blamed
+impl<'a> Authors<'a> {
+    pub(super) fn of(pod: &'a Value) -> Self {
+        Self {
+            stamp: Stamp::of(pod),
+            fields: ManagedFields::of(pod, WORK),
+        }
     }
 
-    fn value(&self, line: Line, trees: Option<&Trees>) -> Blamed {
-        let author = self.author(&line.path);
-        let mut depends_on = BTreeSet::new();
-        if let Some(trees) = trees {
-            let all = 0..self.plugins.len();
-            depends_on = all.filter(|it| trees.differ(*it, &line.path)).collect();
+    /// Those of the stamp, in the order of the chain.
+    pub(super) fn plugins(&self) -> &[MutationEntry] {
+        let chain = self.stamp.as_ref().and_then(Stamp::chain);
+        chain.map_or(&[], |(_, plugins)| plugins)
+    }
+
+    /// Finds who wrote each line, and what depends on which plugin if there is a proof.
+    pub(super) fn blame(&self, lines: &mut [Line], proof: &Proof) {
+        for line in lines.iter_mut().filter(|line| !line.is_head) {
+            let author = self.author(&line.path);
+            let all = 0..self.plugins().len();
+            line.depends_on = all.filter(|it| proof.depends(*it, &line.path)).collect();
+            if let Author::Plugin(index) = author {
+                line.is_proved = line.depends_on.remove(&index);
+            }
+            line.author = Some(author);
         }
-        let is_proved = match author {
-            Author::Plugin(index) => depends_on.remove(&index),
-            _ => false,
-        };
-        Blamed {
-            line,
-            author: Some(author),
-            is_proved,
-            depends_on,
-        }
+        give_heads(lines);
     }
 
     fn author(&self, path: &str) -> Author {
@@ -99,7 +85,7 @@ impl Authors<'_> {
             let mut paths = entry.paths.iter();
             paths.any(|written| is_at_or_below(path, written))
         };
-        self.plugins.iter().rposition(wrote).map(Author::Plugin)
+        self.plugins().iter().rposition(wrote).map(Author::Plugin)
     }
 }
 
@@ -115,16 +101,7 @@ pub(super) fn is_at_or_below(path: &str, other: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-impl Blamed {
-    fn head(line: Line) -> Self {
-        Self {
-            line,
-            author: None,
-            is_proved: false,
-            depends_on: BTreeSet::new(),
-        }
-    }
-
+impl Line {
     /// The plugins without which this line is gone or different.
     fn needs(&self) -> BTreeSet<usize> {
         let mut needs = self.depends_on.clone();
@@ -137,21 +114,21 @@ impl Blamed {
 
 /// A head is there as long as anything in its object or list is. So it belongs to the plugin without which all of that is gone, or
 /// to who wrote all of it.
-fn give_heads(lines: &mut [Blamed]) {
+fn give_heads(lines: &mut [Line]) {
     // From the end, so that heads in an object or list come before its own.
     for index in (0..lines.len()).rev() {
         let Some((head, below)) = lines.get_mut(index..).and_then(<[_]>::split_first_mut) else {
             continue;
         };
-        if !head.line.is_head {
+        if !head.is_head {
             continue;
         }
-        let is_in = |line: &&Blamed| {
-            let rest = line.line.path.strip_prefix(&head.line.path);
+        let is_in = |line: &&Line| {
+            let rest = line.path.strip_prefix(&head.path);
             rest.is_some_and(|rest| rest.starts_with('/'))
         };
         let inside = below.iter().take_while(is_in);
-        let mut values = inside.filter(|line| !line.line.is_head);
+        let mut values = inside.filter(|line| !line.is_head);
         let Some(first) = values.next() else {
             continue;
         };
@@ -184,13 +161,19 @@ fn give_heads(lines: &mut [Blamed]) {
 const STEP: usize = 2;
 
 /// A line of a pod.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Line {
     pub(super) text: String,
     /// Of its value, with elements of lists named as in the stamp.
     pub(super) path: String,
     /// Whether it only begins an object or a list, which is on the next lines.
     pub(super) is_head: bool,
+    /// None for a head of what several have written.
+    pub(super) author: Option<Author>,
+    /// Whether the line is gone or different without the plugin that wrote it.
+    pub(super) is_proved: bool,
+    /// The other plugins without which the line is gone or different, by their numbers in the stamp.
+    pub(super) depends_on: BTreeSet<usize>,
 }
 
 /// The lines of a pod, without managedFields and the stamp, which say who wrote the others.
@@ -290,6 +273,7 @@ fn line(text: &str, path: &str, indent: usize, is_head: bool) -> Line {
         text: format!("{:indent$}{text}", ""),
         path: path.to_owned(),
         is_head,
+        ..Line::default()
     }
 }
 

@@ -11,8 +11,8 @@ use podloom_mutators::{Chain, MutationEntry};
 use podloom_pod_path::element_segments;
 use serde_json::Value;
 
-use super::source::Origin;
 use crate::error::CommandError;
+use crate::feed::FoundPod;
 use crate::load;
 
 /// Whether lines are proved.
@@ -24,50 +24,52 @@ pub(super) enum Proof {
     Done {
         /// As `ReplicaSet shop/web-5d9`.
         template: String,
-        trees: Trees,
-        /// The plugins that cannot be left out, and why.
-        untried: Vec<(String, String)>,
+        /// What the chain makes of the template.
+        all: Tree,
+        /// What it makes of it without each plugin of the stamp, or why that cannot be left out.
+        without: Vec<Result<Tree, String>>,
     },
 }
 
 impl Proof {
-    pub(super) fn trees(&self) -> Option<&Trees> {
-        match self {
-            Self::Done { trees, .. } => Some(trees),
-            _ => None,
+    pub(super) fn is_done(&self) -> bool {
+        matches!(self, Self::Done { .. })
+    }
+
+    /// Whether the value at a path of the pod is gone or different without a plugin. What only the API server adds is gone if what it
+    /// is in is gone.
+    pub(super) fn depends(&self, plugin: usize, path: &str) -> bool {
+        let Self::Done { all, without, .. } = self else {
+            return false;
+        };
+        let Some(Ok(without)) = without.get(plugin) else {
+            return false;
+        };
+        let mut path = path;
+        loop {
+            match all.get(path) {
+                None => {}
+                Some(None) => return !without.contains_key(path),
+                Some(value) => return without.get(path) != Some(value),
+            }
+            match path.rsplit_once('/') {
+                Some((above, _)) => path = above,
+                None => return false,
+            }
         }
     }
 }
 
-/// What the chain makes of the template, and what is left without each plugin.
-pub(super) struct Trees {
-    pub(super) all: Tree,
-    /// One for each plugin of the stamp; none if it cannot be left out.
-    pub(super) without: Vec<Option<Tree>>,
-}
-
 /// All values of a pod by their paths; none for objects and lists that are not empty.
-pub(super) struct Tree(BTreeMap<String, Option<Value>>);
+pub(super) type Tree = BTreeMap<String, Option<Value>>;
 
-impl Tree {
-    pub(super) fn of(pod: &Value) -> Self {
-        let mut tree = BTreeMap::new();
-        add(&mut tree, String::new(), pod);
-        Self(tree)
-    }
-
-    pub(super) fn has(&self, path: &str) -> bool {
-        self.0.contains_key(path)
-    }
-
-    /// What is no object or list, or an empty one.
-    pub(super) fn values(&self) -> impl Iterator<Item = (&str, &Value)> {
-        let all = self.0.iter();
-        all.filter_map(|(path, value)| Some((path.as_str(), value.as_ref()?)))
-    }
+pub(super) fn tree(pod: &Value) -> Tree {
+    let mut tree = Tree::new();
+    add(&mut tree, String::new(), pod);
+    tree
 }
 
-fn add(tree: &mut BTreeMap<String, Option<Value>>, path: String, value: &Value) {
+fn add(tree: &mut Tree, path: String, value: &Value) {
     let inner: Vec<(String, &Value)> = match value {
         Value::Null => return,
         Value::Object(fields) => {
@@ -88,28 +90,6 @@ fn add(tree: &mut BTreeMap<String, Option<Value>>, path: String, value: &Value) 
     tree.insert(path, is_empty.then(|| value.clone()));
 }
 
-impl Trees {
-    /// Whether the value at a path of the pod is gone or different without a plugin. What only the API server adds is gone if what it
-    /// is in is gone.
-    pub(super) fn differ(&self, plugin: usize, path: &str) -> bool {
-        let Some(Some(without)) = self.without.get(plugin) else {
-            return false;
-        };
-        let mut path = path;
-        loop {
-            match self.all.0.get(path) {
-                None => {}
-                Some(None) => return !without.has(path),
-                Some(value) => return without.0.get(path) != Some(value),
-            }
-            match path.rsplit_once('/') {
-                Some((above, _)) => path = above,
-                None => return false,
-            }
-        }
-    }
-}
-
 // Runs a chain on a template, and again without each plugin.
 
 /// How much of a digest is shown.
@@ -120,7 +100,7 @@ pub(super) fn run(
     directory: &Path,
     digest: &str,
     plugins: &[MutationEntry],
-    origin: &Origin,
+    origin: &FoundPod,
 ) -> Result<Proof, CommandError> {
     let bundle = load::bundle(directory)?;
     let chain = load::compile(&load::engine()?, directory, &bundle)?;
@@ -138,43 +118,37 @@ pub(super) fn run(
         Err(rejected) => {
             return Ok(Proof::Impossible(format!(
                 "the chain rejects the template of {}: {rejected}",
-                origin.title
+                origin.name
             )));
         }
     };
-    let mut trees = Trees {
-        all,
-        without: Vec::new(),
-    };
-    let mut untried = Vec::new();
+    let mut without = Vec::new();
     // Each name is there once, so there are no more trials than plugins in the chain, whatever somebody wrote into the stamp.
     for plugin in plugins {
         let name = &plugin.name;
         if !chain.plugins().iter().any(|it| it.name == *name) {
-            untried.push((name.clone(), "the chain has no such plugin".to_owned()));
-            trees.without.push(None);
+            without.push(Err("the chain has no such plugin".to_owned()));
             continue;
         }
         let left = Chain::load_after(&chain, &bundle.without(name))
             .map_err(|error| CommandError::invalid(format!("{}: {error}", directory.display())))?;
-        let passed = pass(&left, origin, &request);
-        if let Err(rejected) = &passed {
-            let why = format!("without it, the chain rejects the template: {rejected}");
-            untried.push((name.clone(), why));
-        }
-        trees.without.push(passed.ok());
+        without.push(
+            pass(&left, origin, &request).map_err(|rejected| {
+                format!("without it, the chain rejects the template: {rejected}")
+            }),
+        );
     }
     Ok(Proof::Done {
-        template: origin.title.clone(),
-        trees,
-        untried,
+        template: origin.name.clone(),
+        all,
+        without,
     })
 }
 
 /// What a chain makes of the template.
-fn pass(chain: &Chain, origin: &Origin, request: &Arc<PodRequest>) -> Result<Tree, RejectedPod> {
+fn pass(chain: &Chain, origin: &FoundPod, request: &Arc<PodRequest>) -> Result<Tree, RejectedPod> {
     let passed = chain.mutate(origin.subject.pod.clone(), Arc::clone(request))?;
-    Ok(Tree::of(&passed.pod))
+    Ok(tree(&passed.pod))
 }
 
 /// The start of a digest.

@@ -6,78 +6,62 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::Stamp;
 use super::authors::Authors;
-use super::proof::{Proof, Tree, Trees};
-use super::{WORK, blame};
-use crate::cli::BlameFormat;
-use crate::managed_fields::ManagedFields;
+use super::proof::{Proof, tree};
+use super::report;
+use crate::cli::ReportFormat;
 
 /// The case as YAML.
 fn read(text: &str) -> Value {
     serde_saphyr::from_str(text).expect("the case is YAML")
 }
 
-fn render(pod: &Value, stamp: &Stamp, proof: &Proof, format: BlameFormat) -> String {
-    let fields = ManagedFields::of(pod, WORK);
-    let authors = Authors {
-        plugins: stamp.plugins(),
-        fields: &fields,
-    };
-    let text = blame(pod, stamp, &authors, proof, format).expect("a report");
+fn render(pod: &Value, proof: &Proof, format: ReportFormat) -> String {
+    let text = report::render(pod, &Authors::of(pod), proof, format).expect("a report");
     anstream::adapter::strip_str(&text).to_string()
 }
 
 /// The proof of a case; a plugin without a result is one that cannot be left out.
-fn proof(case: &Value, stamp: &Stamp) -> Proof {
+fn proof(case: &Value, pod: &Value) -> Proof {
     let Some(all) = case.get("all") else {
         return Proof::NotAsked;
     };
-    let without = |name: &String| case["without"].get(name).map(Tree::of);
-    let names: Vec<&String> = stamp.plugins().iter().map(|it| &it.name).collect();
-    let untried = names
-        .iter()
-        .filter(|name| case["without"].get(name).is_none());
-    let untried = untried.map(|name| {
-        (
-            (*name).clone(),
-            "without it, the chain rejects the template: it denies the pod".to_owned(),
-        )
+    let authors = Authors::of(pod);
+    let without = authors.plugins().iter().map(|plugin| {
+        let left = case["without"].get(&plugin.name).map(tree);
+        left.ok_or_else(|| {
+            "without it, the chain rejects the template: it denies the pod".to_owned()
+        })
     });
     Proof::Done {
         template: "ReplicaSet shop/web".to_owned(),
-        untried: untried.collect(),
-        trees: Trees {
-            all: Tree::of(all),
-            without: names.iter().map(|name| without(name)).collect(),
-        },
+        all: tree(all),
+        without: without.collect(),
     }
 }
 
-fn shown(case: &Value, format: BlameFormat) -> String {
+fn shown(case: &Value, format: ReportFormat) -> String {
     let mut pod = case["pod"].clone();
     // Written as YAML in the cases.
     if let Some(stamp) = case.get("stamp") {
         pod["metadata"]["annotations"]["podloom.dev/chain"] = json!("0123456789abcdef");
         pod["metadata"]["annotations"]["podloom.dev/mutations"] = json!(stamp.to_string());
     }
-    let stamp = Stamp::of(&pod);
-    let proof = proof(case, &stamp);
-    render(&pod, &stamp, &proof, format)
+    render(&pod, &proof(case, &pod), format)
 }
 
 #[test]
 fn cases() {
     insta::glob!("cases/*.yaml", |path| {
         let case = read(&fs::read_to_string(path).expect("the case is readable"));
-        insta::assert_snapshot!(shown(&case, BlameFormat::Text));
+        insta::assert_snapshot!(shown(&case, ReportFormat::Text));
     });
 }
 
 #[test]
 fn json_has_paths_and_no_values() {
     let case = read(include_str!("cases/depends.yaml"));
-    insta::assert_snapshot!(shown(&case, BlameFormat::Json));
+    insta::assert_snapshot!(shown(&case, ReportFormat::Json));
 }
 
 #[test]
@@ -97,9 +81,8 @@ fn nothing_in_a_pod_can_break_it() {
         ], "creationTimestamp": "2025-01-01T00:00:00Z" } }),
     ];
     for pod in odd {
-        let stamp = Stamp::of(&pod);
-        for format in [BlameFormat::Text, BlameFormat::Json] {
-            let text = render(&pod, &stamp, &Proof::NotAsked, format);
+        for format in [ReportFormat::Text, ReportFormat::Json] {
+            let text = render(&pod, &Proof::NotAsked, format);
             assert!(!text.contains('\u{1b}'), "{text:?}");
         }
     }

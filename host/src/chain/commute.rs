@@ -177,7 +177,7 @@ fn difference(
         )),
         (Err(rejected), Ok(_)) => Some(format!("only this order rejects it: {}", cut(rejected))),
         (Ok(as_is), Ok(swapped)) => {
-            let [as_is, swapped] = [as_is, swapped].map(|mutation| unstamped(&mutation.pod));
+            let [as_is, swapped] = [as_is, swapped].map(|mutation| stamp::without(&mutation.pod));
             let [first, second] = [&as_is, &swapped].map(Value::to_string);
             (first != second).then(|| changes(&as_is, &swapped))
         }
@@ -201,10 +201,4 @@ fn changes(as_is: &Value, swapped: &Value) -> String {
         format!("{sign} {}", shown(&change.path))
     });
     format!("the other order makes {text}")
-}
-
-fn unstamped(pod: &Value) -> Value {
-    let mut pod = pod.clone();
-    stamp::remove(&mut pod);
-    pod
 }

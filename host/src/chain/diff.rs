@@ -5,13 +5,16 @@
 mod report;
 
 use std::io::IsTerminal;
+use std::path::Path;
+use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, stream};
+use podloom_mutators::Engine;
 use tokio::sync::mpsc::{self, Receiver};
 
-use crate::cli::{ChainSource, DiffArguments};
+use crate::cli::DiffArguments;
 use crate::compare::groups::{Groups, Kept};
 use crate::compare::{Difference, OwnContainers, outcome};
 use crate::error::CommandError;
@@ -28,14 +31,19 @@ const SHOWN: Duration = Duration::from_millis(200);
 /// Runs both chains on all pods, and prints the differences.
 pub(crate) fn run(arguments: &DiffArguments) -> Result<(), CommandError> {
     let feed = Feed::open(&arguments.pods)?;
-    let pair = Pair::load(&arguments.old, &arguments.new)?;
+    let engine = load::engine_for_many_pods()?;
+    // Pods pass them as in the webhook.
+    let chains = [
+        chain(&engine, &arguments.old)?,
+        chain(&engine, &arguments.new)?,
+    ];
     let kept = Kept {
         names: arguments.names,
         values: arguments.show_values,
         ..Kept::OF_A_COMMAND
     };
     let (pods, queue) = mpsc::channel(QUEUE);
-    let both = async { tokio::try_join!(feed.run(pods), collect(queue, &pair, kept)) };
+    let both = async { tokio::try_join!(feed.run(pods), collect(queue, &chains, kept)) };
     let (skipped, groups) = block_on(both)?;
     if groups.all.pods == 0 {
         return Err(no_pod(&skipped));
@@ -49,7 +57,7 @@ pub(crate) fn run(arguments: &DiffArguments) -> Result<(), CommandError> {
 
 async fn collect(
     queue: Receiver<FoundPod>,
-    pair: &Pair,
+    chains: &[ChainMutator; 2],
     kept: Kept,
 ) -> Result<Groups, CommandError> {
     let mut groups = Groups::new(kept);
@@ -60,7 +68,7 @@ async fn collect(
         queue.recv().await.map(|pod| (pod, queue))
     });
     let mut compared = pods
-        .map(|pod| pair.compare(pod))
+        .map(|pod| compare(chains, pod))
         .buffered(at_once)
         .boxed_local();
     while let Some(compared) = compared.next().await {
@@ -104,47 +112,35 @@ impl Progress {
 
 // The two chains, and one pod on its way through both.
 
-/// The chain that serves now, and the one that shall replace it. Pods pass them as in the webhook.
-struct Pair {
-    old: ChainMutator,
-    new: ChainMutator,
+/// Stands for no chain in place of a directory.
+const NONE: &str = "none";
+
+/// Reads and compiles a chain.
+fn chain(engine: &Arc<Engine>, directory: &Path) -> Result<ChainMutator, CommandError> {
+    if directory.as_os_str() == NONE {
+        return Ok(ChainMutator::of(None));
+    }
+    let chain = load::compile(engine, directory, &load::bundle(directory)?)?;
+    Ok(ChainMutator::of(Some(chain)))
 }
 
 /// The namespace and the name of a pod, and what is different between what the chains make of it.
 type Compared = (String, String, Option<Difference>);
 
-impl Pair {
-    /// Reads and compiles both.
-    fn load(old: &ChainSource, new: &ChainSource) -> Result<Self, CommandError> {
-        let engine = load::engine_for_many_pods()?;
-        let load = |source: &ChainSource| match source {
-            ChainSource::None => Ok::<_, CommandError>(ChainMutator::of(None)),
-            ChainSource::Directory(directory) => {
-                let chain = load::compile(&engine, directory, &load::bundle(directory)?)?;
-                Ok(ChainMutator::of(Some(chain)))
-            }
-        };
-        Ok(Self {
-            old: load(old)?,
-            new: load(new)?,
-        })
-    }
-
-    /// Passes a pod through both chains.
-    async fn compare(&self, pod: FoundPod) -> Result<Compared, ChainPanicked> {
-        let FoundPod {
-            namespace,
-            name,
-            subject,
-        } = pod;
-        let Subject { pod, request } = subject;
-        let own = OwnContainers::of(&pod);
-        let old = self.old.pass(pod.clone(), request.clone());
-        let new = self.new.pass(pod, request);
-        let (old, new) = tokio::join!(old, new);
-        let difference = Difference::between(&own, outcome(old?), outcome(new?));
-        Ok((namespace, name, difference))
-    }
+/// Passes a pod through both chains, the old one and the new one.
+async fn compare(chains: &[ChainMutator; 2], pod: FoundPod) -> Result<Compared, ChainPanicked> {
+    let FoundPod {
+        namespace,
+        name,
+        subject: Subject { pod, request },
+    } = pod;
+    let own = OwnContainers::of(&pod);
+    let [old, new] = chains;
+    let old = old.pass(pod.clone(), request.clone());
+    let new = new.pass(pod, request);
+    let (old, new) = tokio::join!(old, new);
+    let difference = Difference::between(&own, outcome(old?), outcome(new?));
+    Ok((namespace, name, difference))
 }
 
 #[cfg(test)]

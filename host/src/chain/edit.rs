@@ -1,7 +1,7 @@
 //! Changes the text of chain.yaml, and keeps everything else: comments, order, style.
 //!
 //! The new text is parsed again and must mean exactly what it meant before but for the changes. So what is written in an unexpected way
-//! is an error, never a wrong manifest.
+//! gives no text, never a wrong manifest.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,10 +10,6 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use serde_saphyr::{Location, Spanned};
-
-/// A manifest is written in a way that cannot be changed in place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NotInPlace;
 
 /// The part of a manifest that names files and grants paths.
 #[derive(Deserialize)]
@@ -37,47 +33,47 @@ struct Entry {
 type TextEdit = (Range<usize>, String);
 
 /// Parses a valid manifest, with the same YAML options as the loader.
-fn read<T: DeserializeOwned>(text: &str) -> Result<T, NotInPlace> {
+fn read<T: DeserializeOwned>(text: &str) -> Option<T> {
     let options = serde_saphyr::options! { strict_booleans: false, legacy_octal_numbers: true };
     let documents = serde_saphyr::from_multiple_with_options::<Option<T>>(text, options);
     let document = documents.unwrap_or_default().pop();
-    document.flatten().ok_or(NotInPlace)
+    document.flatten()
 }
 
 /// The plugins of a valid manifest; none of any other.
 fn entries(text: &str) -> Vec<Entry> {
-    read::<Manifest>(text).map_or_else(|_| Vec::new(), |manifest| manifest.plugins)
+    read::<Manifest>(text).map_or_else(Vec::new, |manifest| manifest.plugins)
 }
 
 /// Where a value stands, in bytes.
-fn span(location: Location) -> Result<Range<usize>, NotInPlace> {
+fn span(location: Location) -> Option<Range<usize>> {
     let span = location.span();
-    let start = span.byte_offset().ok_or(NotInPlace)?;
-    let length = span.byte_len().ok_or(NotInPlace)?;
-    let start = usize::try_from(start).map_err(|_| NotInPlace)?;
-    let length = usize::try_from(length).map_err(|_| NotInPlace)?;
+    let start = span.byte_offset()?;
+    let length = span.byte_len()?;
+    let start = usize::try_from(start).ok()?;
+    let length = usize::try_from(length).ok()?;
     match length {
-        0 => Err(NotInPlace),
-        _ => Ok(start..start.saturating_add(length)),
+        0 => None,
+        _ => Some(start..start.saturating_add(length)),
     }
 }
 
 /// Makes the edits, none of which may overlap another one. The result must be a manifest that means what is expected.
-fn edited(text: &str, mut edits: Vec<TextEdit>, expected: &Value) -> Result<String, NotInPlace> {
+fn edited(text: &str, mut edits: Vec<TextEdit>, expected: &Value) -> Option<String> {
     edits.sort_by_key(|(range, _)| (range.start, range.end));
     let mut changed = text.to_owned();
     let mut before = text.len();
     // From the end, so that the offsets of earlier edits stay valid.
     for (range, new) in edits.into_iter().rev() {
         if range.end > before || changed.get(range.clone()).is_none() {
-            return Err(NotInPlace);
+            return None;
         }
         before = range.start;
         changed.replace_range(range, &new);
     }
     match read::<Value>(&changed)? == *expected {
-        true => Ok(changed),
-        false => Err(NotInPlace),
+        true => Some(changed),
+        false => None,
     }
 }
 
@@ -103,7 +99,7 @@ pub(crate) fn pinned_files(text: &str) -> Vec<String> {
 }
 
 /// Returns the text of the manifest with the new names and digests.
-pub(crate) fn rename_files(text: &str, files: &NewFiles) -> Result<String, NotInPlace> {
+pub(crate) fn rename_files(text: &str, files: &NewFiles) -> Option<String> {
     let mut expected = read::<Value>(text)?;
     let plugins = expected.get_mut("plugins").and_then(Value::as_array_mut);
     for plugin in plugins.into_iter().flatten() {
@@ -119,26 +115,22 @@ pub(crate) fn rename_files(text: &str, files: &NewFiles) -> Result<String, NotIn
     // First try to replace an alias itself and keep its anchor. A value that `<<` merged in has to be changed where it is defined.
     let candidates: [LocationOf; 2] = [|value| value.referenced, |value| value.defined];
     let mut candidates = candidates.into_iter().filter_map(|location_of| {
-        let edits = renamed(text, files, location_of).ok()?;
-        edited(text, edits, &expected).ok()
+        let edits = renamed(text, files, location_of)?;
+        edited(text, edits, &expected)
     });
-    candidates.next().ok_or(NotInPlace)
+    candidates.next()
 }
 
 /// Selects one of the two locations of a value: where an alias is used, or where the value is defined.
 type LocationOf = fn(&Spanned<String>) -> Location;
 
 /// The edits that write the new names and digests over the old ones. Several plugins may have them from one place.
-fn renamed(
-    text: &str,
-    files: &NewFiles,
-    location_of: LocationOf,
-) -> Result<Vec<TextEdit>, NotInPlace> {
+fn renamed(text: &str, files: &NewFiles, location_of: LocationOf) -> Option<Vec<TextEdit>> {
     let mut edits = BTreeMap::new();
-    let mut write = |value: &Spanned<String>, new: String| -> Result<(), NotInPlace> {
+    let mut write = |value: &Spanned<String>, new: String| -> Option<()> {
         let range = span(location_of(value))?;
         edits.insert((range.start, range.end), new);
-        Ok(())
+        Some(())
     };
     for entry in entries(text) {
         let file = entry.file.as_ref();
@@ -150,10 +142,12 @@ fn renamed(
             write(pin, pinned(&pin.value, new))?;
         }
     }
-    Ok(edits
-        .into_iter()
-        .map(|((start, end), new)| (start..end, new))
-        .collect())
+    Some(
+        edits
+            .into_iter()
+            .map(|((start, end), new)| (start..end, new))
+            .collect(),
+    )
 }
 
 /// The new digest, with the prefix that the old one has.
@@ -190,10 +184,10 @@ pub(crate) fn have_read(text: &str) -> Vec<bool> {
 }
 
 /// Returns the text of the manifest with the changes, one for each plugin.
-pub(crate) fn change_grants(text: &str, changes: &[PluginEdit]) -> Result<String, NotInPlace> {
+pub(crate) fn change_grants(text: &str, changes: &[PluginEdit]) -> Option<String> {
     let mut edits: Vec<TextEdit> = Vec::new();
     for (entry, change) in read::<Manifest>(text)?.plugins.iter().zip(changes) {
-        let spans = |list: &Option<Vec<Spanned<String>>>| -> Result<Vec<_>, _> {
+        let spans = |list: &Option<Vec<Spanned<String>>>| -> Option<Vec<_>> {
             let list = list.iter().flatten();
             list.map(|entry| span(entry.referenced)).collect()
         };
@@ -239,16 +233,16 @@ fn change_list(
     key: &str,
     entries: &[Range<usize>],
     replaced: &[Vec<String>],
-) -> Result<Vec<TextEdit>, NotInPlace> {
+) -> Option<Vec<TextEdit>> {
     let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
-        return Err(NotInPlace);
+        return None;
     };
     if entries.len() != replaced.len() {
-        return Err(NotInPlace);
+        return None;
     }
     let own = |range: &Range<usize>| text.get(range.clone()).unwrap_or_default();
     match style(text, first) {
-        Style::Flow => Ok(vec![(first.start..last.end, flow(text, entries, replaced))]),
+        Style::Flow => Some(vec![(first.start..last.end, flow(text, entries, replaced))]),
         Style::Block => {
             let mut edits = Vec::new();
             if replaced.iter().all(Vec::is_empty) {
@@ -274,35 +268,31 @@ fn change_list(
                     }
                 }
             }
-            Ok(edits)
+            Some(edits)
         }
     }
 }
 
 /// Adds a list of further paths that may be read after the list `allow` with these entries.
-fn insert_read(
-    text: &str,
-    allow: &[Range<usize>],
-    paths: &[String],
-) -> Result<TextEdit, NotInPlace> {
+fn insert_read(text: &str, allow: &[Range<usize>], paths: &[String]) -> Option<TextEdit> {
     let (Some(first), Some(last)) = (allow.first(), allow.last()) else {
-        return Err(NotInPlace);
+        return None;
     };
     let (end, line_of_key) = match style(text, first) {
         Style::Block => (line(text, last)?.end, key_line(text, "allow", first)?),
         Style::Flow => {
             let rest = text.get(last.end..).unwrap_or_default();
-            let close = last.end + rest.find(']').ok_or(NotInPlace)? + 1;
+            let close = last.end + rest.find(']')? + 1;
             let after = text.get(close..).unwrap_or_default();
             let rest_of_line = after.split('\n').next().unwrap_or_default();
             if !is_blank(rest_of_line) {
                 let paths: Vec<String> =
                     paths.iter().map(|path| scalar(path, Style::Flow)).collect();
-                return Ok((close..close, format!(", read: [{}]", paths.join(", "))));
+                return Some((close..close, format!(", read: [{}]", paths.join(", "))));
             }
             let end = (close + rest_of_line.len() + 1).min(text.len());
             let before = text.get(..first.start);
-            let start = before.and_then(|it| it.rfind('[')).ok_or(NotInPlace)?;
+            let start = before.and_then(|it| it.rfind('['))?;
             (end, key_line(text, "allow", &(start..start))?)
         }
     };
@@ -312,7 +302,7 @@ fn insert_read(
     let paths = paths.iter();
     let paths = paths.map(|path| format!("{indent}- {}\n", scalar(path, Style::Block)));
     let list = format!("{indent}read:\n{}", paths.collect::<String>());
-    Ok(after_line(text, end, list))
+    Some(after_line(text, end, list))
 }
 
 /// Inserts lines at the end of a line, which may be the last one and have no end.
@@ -366,7 +356,7 @@ fn style(text: &str, first: &Range<usize>) -> Style {
 }
 
 /// The whole line of an entry that is alone on it, with its end.
-fn line(text: &str, entry: &Range<usize>) -> Result<Range<usize>, NotInPlace> {
+fn line(text: &str, entry: &Range<usize>) -> Option<Range<usize>> {
     let start = line_start(text, entry.start);
     let before = text.get(start..entry.start).unwrap_or_default();
     let after = text.get(entry.end..).unwrap_or_default();
@@ -376,8 +366,8 @@ fn line(text: &str, entry: &Range<usize>) -> Result<Range<usize>, NotInPlace> {
         .get(entry.clone())
         .is_some_and(|own| !own.contains('\n'));
     match is_alone && is_one_line {
-        true => Ok(start..(entry.end + rest.len() + 1).min(text.len())),
-        false => Err(NotInPlace),
+        true => Some(start..(entry.end + rest.len() + 1).min(text.len())),
+        false => None,
     }
 }
 
@@ -387,17 +377,17 @@ fn line_start(text: &str, at: usize) -> usize {
 }
 
 /// Where the key of a list stands, with its colon.
-fn key_line(text: &str, key: &str, first: &Range<usize>) -> Result<Range<usize>, NotInPlace> {
+fn key_line(text: &str, key: &str, first: &Range<usize>) -> Option<Range<usize>> {
     let before = text.get(..first.start).unwrap_or_default();
     let key = format!("{key}:");
-    let start = before.rfind(&key).ok_or(NotInPlace)?;
+    let start = before.rfind(&key)?;
     let end = start + key.len();
     // Only this entry, comments and blanks may stand between.
     let between = before.get(end..).unwrap_or_default();
     let mut lines = between.lines();
     match lines.all(|line| is_blank(line) || line.trim() == "-") {
-        true => Ok(start..end),
-        false => Err(NotInPlace),
+        true => Some(start..end),
+        false => None,
     }
 }
 

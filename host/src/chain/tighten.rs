@@ -106,7 +106,7 @@ fn tightened(text: &str, chain: &Chain, grants: &[PluginGrants]) -> Option<Strin
             new_read: (reads_change && !has_read).then(|| grants.read.clone()),
         }
     });
-    change_grants(text, &edits.collect::<Vec<_>>()).ok()
+    change_grants(text, &edits.collect::<Vec<_>>())
 }
 
 /// What stands in the place of each entry, and what was covered by none.

@@ -1,8 +1,6 @@
 //! The arguments of the commands about chains, and which pods they read.
 
-use std::convert::Infallible;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::{ArgGroup, Args, ValueEnum};
 use podloom_syntax::names;
@@ -32,11 +30,11 @@ use crate::manifest::NamedTemplate;
 pub(crate) struct DiffArguments {
     /// The directory of the chain that serves now, or none for no chain.
     #[arg(value_name = "OLD")]
-    pub(crate) old: ChainSource,
+    pub(crate) old: PathBuf,
 
     /// The directory of the chain that shall replace it, or none for no chain.
     #[arg(value_name = "NEW")]
-    pub(crate) new: ChainSource,
+    pub(crate) new: PathBuf,
 
     #[command(flatten)]
     pub(crate) pods: PodArguments,
@@ -56,26 +54,6 @@ pub(crate) struct DiffArguments {
     /// The output format.
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub(crate) output: DiffFormat,
-}
-
-/// Where a chain comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ChainSource {
-    /// There is no chain.
-    None,
-    /// The directory with chain.yaml and the plugin files.
-    Directory(PathBuf),
-}
-
-impl FromStr for ChainSource {
-    type Err = Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Infallible> {
-        Ok(match text {
-            "none" => Self::None,
-            directory => Self::Directory(directory.into()),
-        })
-    }
 }
 
 /// The format of the differences.

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use clap::builder::FalseyValueParser;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use podloom_cleaner::{CleanerSettings, GroupResource};
 
-use super::namespace;
+use super::{ReportFormat, namespace, text_or_json};
 
 /// The options of the controller of Cleaners.
 #[derive(Args, Clone, Debug)]
@@ -84,11 +84,6 @@ fn namespaces(list: &str) -> Result<BTreeSet<String>, String> {
         .collect()
 }
 
-#[derive(Debug, Subcommand)]
-pub(crate) enum CleanerCommand {
-    Check(CleanerCheckArguments),
-}
-
 /// Check Cleaners, and show what each would delete, and when. Nothing is deleted.
 ///
 /// Checks what the API server and the operator check, and compiles the conditions. All mistakes are listed at once on standard
@@ -159,7 +154,7 @@ pub(crate) struct CleanerCheckArguments {
     pub(crate) strict: bool,
 
     /// The format of the report.
-    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = text_or_json("Lines for people", "One object"))]
     pub(crate) output: ReportFormat,
 }
 
@@ -168,15 +163,6 @@ pub(crate) struct CleanerCheckArguments {
 pub(crate) enum Against {
     /// The cluster of the current context of the kubeconfig.
     Cluster,
-}
-
-/// The format of a report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ReportFormat {
-    /// Lines for people.
-    Text,
-    /// One object.
-    Json,
 }
 
 impl CleanerCheckArguments {

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand};
 use podloom_controllers::duties::WEBHOOK_NAME;
 
-use super::{Against, ReportFormat, namespace, object_name};
+use super::{Against, ReportFormat, namespace, object_name, text_or_json};
 
 /// Show who wrote each line of a pod, as git blame does for a file.
 ///
@@ -48,17 +48,8 @@ pub(crate) struct BlameArguments {
     pub(crate) template: Option<String>,
 
     /// The output format.
-    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
-    pub(crate) output: BlameFormat,
-}
-
-/// The format of the output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum BlameFormat {
-    /// YAML, with who wrote it before each line.
-    Text,
-    /// One object, which has each path with who wrote it, and no values.
-    Json,
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = text_or_json("YAML, with who wrote it before each line", "One object, which has each path with who wrote it, and no values"))]
+    pub(crate) output: ReportFormat,
 }
 
 /// A pod's name, with or without its kind.
@@ -139,7 +130,7 @@ pub(crate) struct DriftArguments {
     pub(crate) exit_code: bool,
 
     /// The format of the report.
-    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = text_or_json("Lines for people", "One object"))]
     pub(crate) output: ReportFormat,
 }
 

@@ -4,12 +4,12 @@ use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::builder::TypedValueParser;
 use clap::{ArgAction, Args};
 use podloom_engine::outbound::Cidr;
 use podloom_portal::{ChainPolicy, ClientVersion, Observation, TunnelSettings};
 
-use super::{duration, namespace};
+use super::{duration, namespace, one_of};
 
 /// The options of the portal controller.
 #[derive(Args, Clone, Debug)]
@@ -116,26 +116,20 @@ pub(crate) struct TunnelArguments {
 
 /// Parses what a new chain does to running tunnels.
 fn chain_policies() -> impl TypedValueParser<Value = ChainPolicy> {
-    PossibleValuesParser::new([
-        PossibleValue::new("roll").help("Running tunnels get it at once, a few at a time"),
-        PossibleValue::new("defer").help("Each tunnel gets it with its next other change"),
+    let roll = "Running tunnels get it at once, a few at a time";
+    let defer = "Each tunnel gets it with its next other change";
+    one_of([
+        ("roll", roll, ChainPolicy::Roll),
+        ("defer", defer, ChainPolicy::Defer),
     ])
-    .map(|name| match name.as_str() {
-        "defer" => ChainPolicy::Defer,
-        _ => ChainPolicy::Roll,
-    })
 }
 
 /// Parses how the state of relays is found out.
 fn observations() -> impl TypedValueParser<Value = Observation> {
-    PossibleValuesParser::new([
-        PossibleValue::new("poll").help("The relays are asked"),
-        PossibleValue::new("assume").help("Nobody is asked"),
+    one_of([
+        ("poll", "The relays are asked", Observation::Poll),
+        ("assume", "Nobody is asked", Observation::Assume),
     ])
-    .map(|name| match name.as_str() {
-        "assume" => Observation::Assume,
-        _ => Observation::Poll,
-    })
 }
 
 impl TunnelArguments {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 
 use super::{TunnelArguments, namespace};
 use crate::manifest::NamedTemplate;
@@ -115,11 +115,6 @@ pub(crate) enum Format {
     Yaml,
     /// One object, or a List if there are several.
     Json,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum InfraCommand {
-    Check(InfraCheckArguments),
 }
 
 /// Check Clusters, clouds and Infrastructure Managers offline, and show what is sent for each Cluster.

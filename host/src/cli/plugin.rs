@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 
-use super::{is_dns_label, namespace};
+use super::{ReportFormat, is_dns_label, namespace, text_or_json};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PluginCommand {
@@ -86,8 +86,8 @@ pub(crate) struct InspectArguments {
     pub(crate) config: Option<PathBuf>,
 
     /// The output format.
-    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
-    pub(crate) output: InspectFormat,
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = text_or_json("A table for people", "One object, with the whole schema"))]
+    pub(crate) output: ReportFormat,
 }
 
 /// Pack a plugin as an artifact for a registry, as other tools for WebAssembly read it.
@@ -114,15 +114,6 @@ pub(crate) struct PackArguments {
     /// The file to write.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
-}
-
-/// The format in which a plugin's description is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum InspectFormat {
-    /// A table for people.
-    Text,
-    /// One object, with the whole schema.
-    Json,
 }
 
 /// Test a plugin on pods: show what it writes, how long a call takes and how much memory it uses.
@@ -214,66 +205,9 @@ Examples:
   podloom plugin test --corpus corpus";
 
 /// Names that rustc, cargo or the crate's dependencies already use.
-const TAKEN: [&str; 58] = [
-    "abstract",
-    "alloc",
-    "as",
-    "async",
-    "await",
-    "become",
-    "box",
-    "break",
-    "const",
-    "continue",
-    "core",
-    "crate",
-    "do",
-    "dyn",
-    "else",
-    "enum",
-    "extern",
-    "false",
-    "final",
-    "fn",
-    "for",
-    "gen",
-    "if",
-    "impl",
-    "in",
-    "let",
-    "loop",
-    "macro",
-    "match",
-    "mod",
-    "move",
-    "mut",
-    "override",
-    "podloom-plugin-sdk",
-    "priv",
-    "proc-macro",
-    "pub",
-    "ref",
-    "return",
-    "self",
-    "serde",
-    "static",
-    "std",
-    "struct",
-    "super",
-    "test",
-    "trait",
-    "true",
-    "try",
-    "type",
-    "typeof",
-    "unsafe",
-    "unsized",
-    "use",
-    "virtual",
-    "where",
-    "while",
-    "yield",
-];
+const TAKEN: &str = "abstract alloc as async await become box break const continue core crate do dyn else enum extern false final \
+     fn for gen if impl in let loop macro match mod move mut override podloom-plugin-sdk priv proc-macro pub ref return self serde \
+     static std struct super test trait true try type typeof unsafe unsized use virtual where while yield";
 
 /// Parses a plugin's name: a DNS label that starts with a letter, as a package name must.
 fn plugin_name(text: &str) -> Result<String, String> {
@@ -283,7 +217,7 @@ fn plugin_name(text: &str) -> Result<String, String> {
                 .to_owned(),
         );
     }
-    if TAKEN.contains(&text) {
+    if TAKEN.split_whitespace().any(|taken| taken == text) {
         return Err(format!(
             "{text} is reserved in Rust; use another name, for example {text}-plugin"
         ));

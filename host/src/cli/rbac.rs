@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use clap::{Args, ValueEnum};
 use podloom_api::SelenosisApi;
-use podloom_controllers::duties::{Duty, WEBHOOK_NAME};
+use podloom_controllers::duties::{Duty, GivenNames, WEBHOOK_NAME};
 
 use super::{controllers, namespace, object_name, selenosis_api};
 
@@ -89,6 +89,14 @@ impl RbacArguments {
     pub(crate) fn secret_namespace(&self) -> &str {
         let own = &self.operator_namespace;
         self.global_secret_namespace.as_ref().unwrap_or(own)
+    }
+
+    /// The names that the installation gives.
+    pub(crate) fn names(&self) -> GivenNames<'_> {
+        GivenNames {
+            lease: self.lease_name.as_deref(),
+            webhook: &self.webhook_name,
+        }
     }
 
     /// The namespaces, each once; none means all.

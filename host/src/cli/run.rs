@@ -6,8 +6,9 @@ use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use axum::http::Uri;
+use clap::Args;
 use clap::builder::FalseyValueParser;
-use clap::{Args, ValueEnum};
 use podloom_api::SelenosisApi;
 use podloom_controllers::duties::{Chain, Duty};
 use podloom_engine::namespaces::UnreadNamespaces;
@@ -16,8 +17,9 @@ use podloom_mutators::{PublicKey, Signers};
 use super::cleaner::CleanerArguments;
 use super::duties::{InfrastructureArguments, PortalArguments};
 use super::webhook::WebhookArguments;
+use super::{ReportFormat, text_or_json};
 use super::{controllers, duration, namespace, object_name, public_key, selenosis_api};
-use crate::traces::Endpoint;
+use crate::traces::endpoint;
 
 /// Run the operator: it creates a pod for each Browser, and passes every pod through the plugin chain.
 ///
@@ -104,19 +106,14 @@ pub(crate) struct RunArguments {
     namespaces: Vec<String>,
 
     /// The log format.
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        env = "PODLOOM_LOG_FORMAT",
-        default_value = "text"
-    )]
-    pub(crate) log_format: LogFormat,
+    #[arg(long, value_name = "FORMAT", env = "PODLOOM_LOG_FORMAT", default_value = "text", value_parser = text_or_json("Lines for people", "One JSON object per line"))]
+    pub(crate) log_format: ReportFormat,
 
     /// Send traces to this receiver of OpenTelemetry, in OTLP over HTTP with JSON, such as `http://collector.monitoring:4318`. A trace
     /// shows the steps of a session or of an admission review, with the time of each plugin. It has names and times, and no values
     /// of pods. A receiver that does not answer delays nothing. Off by default.
-    #[arg(long, value_name = "URL", env = "PODLOOM_OTLP_ENDPOINT")]
-    pub(crate) otlp_endpoint: Option<Endpoint>,
+    #[arg(long, value_name = "URL", env = "PODLOOM_OTLP_ENDPOINT", value_parser = endpoint)]
+    pub(crate) otlp_endpoint: Option<Uri>,
 
     /// How many objects of a kind are reconciled at the same time. With --namespace, the number is for each namespace; without
     /// it, for all namespaces together. Without --namespace, one namespace gets at most a quarter of it, so that a slow webhook
@@ -229,15 +226,6 @@ pub(crate) struct LifeArguments {
     /// the container wait. After that the Browser fails. (With 0s it fails at once, as with the older operator.)
     #[arg(long, value_name = "TIME", env = "PODLOOM_CONTAINER_CONFIG_GRACE", default_value = "10s", value_parser = duration::parse)]
     pub(crate) container_config_grace: Duration,
-}
-
-/// The format of logs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogFormat {
-    /// Lines for people.
-    Text,
-    /// One JSON object per line.
-    Json,
 }
 
 const EXAMPLES: &str = "\

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
+use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 use kube::core::GroupVersionKind;
 use podloom_controllers::duties::WEBHOOK_NAME;
 use podloom_webhook::{OwnerKind, UnknownOwners};
 
-use super::{duration, is_dns_label, namespace, object_name};
+use super::{duration, is_dns_label, namespace, object_name, one_of};
 
 /// The shortest lifetime of certificates: with a shorter one, a renewal would come too late.
 const LIFETIME_MIN: Duration = Duration::from_secs(2);
@@ -106,10 +106,10 @@ fn lifetime(text: &str) -> Result<Duration, String> {
 
 /// Parses which labels no plugin may change if the controller of a pod is not known.
 fn unknown_owners() -> impl TypedValueParser<Value = UnknownOwners> {
-    PossibleValuesParser::new(["ignore", "protect"]).map(|name| match name.as_str() {
-        "protect" => UnknownOwners::Protect,
-        _ => UnknownOwners::Ignore,
-    })
+    one_of([
+        ("ignore", "", UnknownOwners::Ignore),
+        ("protect", "", UnknownOwners::Protect),
+    ])
 }
 
 /// Parses `NS/NAME` of a ServiceAccount. Returns the name by which the API server knows it.

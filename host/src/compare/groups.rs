@@ -8,8 +8,9 @@ use podloom_pod_path::ChangeKind;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::{Change, Difference, Verdict, Whose, Writers};
+use super::{Change, Difference, Verdict, Writers};
 use crate::explain::and_more;
+use crate::output::object;
 
 /// How many reasons of a group are kept.
 const REASONS: usize = 3;
@@ -335,51 +336,33 @@ fn hash(value: &impl Hash) -> u64 {
 
 // Groups of differences for programs.
 
-/// A change of one path.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct JsonChange<'l> {
-    operation: &'static str,
-    path: &'l str,
-    plugins: &'l [String],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    plugins_of: Option<&'static str>,
-    /// The number of different ones up to 100.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    values: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    emptied_parents: Option<usize>,
-    /// Only if values are shown.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    old: Option<&'l Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    new: Option<&'l Value>,
-}
-
 /// The pods with one difference, and what it is.
 pub(crate) fn group(group: &Group) -> Value {
     let mut fields = json!(group);
-    let changes: Vec<JsonChange<'_>> = group.lines.iter().flat_map(changes).collect();
-    fields["changes"] = json!(changes);
+    fields["changes"] = group.lines.iter().flat_map(changes).collect();
     fields
 }
 
 /// A change of each path.
-fn changes(line: &Line) -> impl Iterator<Item = JsonChange<'_>> {
-    let (plugins, kept) = (&line.writers.plugins, line.kept.as_ref());
-    let chain = match line.writers.chain {
-        Whose::Old => "Old",
-        Whose::New => "New",
-    };
-    line.paths().into_iter().map(move |path| JsonChange {
-        operation: operation(line.kind),
-        path,
-        plugins,
-        plugins_of: (!plugins.is_empty()).then_some(chain),
-        values: line.values(),
-        emptied_parents: Some(line.parents).filter(|parents| *parents > 0),
-        old: kept.and_then(|kept| kept.0.as_ref()),
-        new: kept.and_then(|kept| kept.1.as_ref()),
+fn changes(line: &Line) -> impl Iterator<Item = Value> {
+    let Writers { chain, plugins } = &line.writers;
+    let kept = line.kept.as_ref();
+    line.paths().into_iter().map(move |path| {
+        object([
+            ("operation", Some(operation(line.kind).into())),
+            ("path", Some(path.into())),
+            ("plugins", Some(json!(plugins))),
+            ("pluginsOf", (!plugins.is_empty()).then(|| json!(chain))),
+            // The number of different ones up to 100.
+            ("values", line.values().map(Value::from)),
+            (
+                "emptiedParents",
+                Some(line.parents).filter(|it| *it > 0).map(Value::from),
+            ),
+            // Only if values are shown.
+            ("old", kept.and_then(|kept| kept.0.clone())),
+            ("new", kept.and_then(|kept| kept.1.clone())),
+        ])
     })
 }
 

@@ -10,9 +10,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::Unclear;
-use super::webhook::{Namespaces, Webhook};
+use super::webhook::{Webhook, any_selects};
 use crate::managed_fields::{Entry, ManagedFields};
 use crate::manifest::{self, metadata};
+use crate::output::short;
+use crate::render::Namespaces;
 use crate::stamp::Stamp;
 
 /// The chain that should have seen the pods.
@@ -97,7 +99,7 @@ impl Judge {
     /// Why it is not known which pods missed the chain; none if it is known.
     pub(super) fn unjudged(&self) -> Option<&'static str> {
         match self.webhook {
-            Webhook::Installed(_) => None,
+            Webhook::Installed { .. } => None,
             Webhook::Absent => Some("the cluster has no"),
             Webhook::Unread => Some("you may not get"),
         }
@@ -114,36 +116,41 @@ impl Judge {
     }
 
     fn unstamped(&self, pod: &Pod<'_>) -> Unstamped {
-        let installed = match &self.webhook {
-            Webhook::Installed(installed) => installed,
+        let (created, hooks) = match &self.webhook {
+            Webhook::Installed { created, hooks } => (*created, hooks),
             Webhook::Absent => return Unstamped::NotSelected,
             Webhook::Unread => return Unstamped::Unclear(Unclear::Configuration),
         };
-        let labels = pod.labels();
-        match installed.selects(pod.namespace(), &self.namespaces, &labels) {
+        let (labels, namespace) = (pod.labels(), self.namespaces.get(pod.namespace()).labels);
+        let is_known = self.namespaces.contains(pod.namespace());
+        match any_selects(hooks, (&namespace, is_known), &labels) {
             // Older first: that is known, whatever else is not.
             Ok(false) => Unstamped::NotSelected,
-            _ if !is_older(installed.created, pod.created()) => Unstamped::Older,
+            _ if !is_older(created, pod.created()) => Unstamped::Older,
             Err(unclear) => Unstamped::Unclear(unclear),
-            Ok(true) => self.matched(pod),
+            Ok(true) => self.matched(pod, &labels, namespace),
         }
     }
 
     /// If no plugin matches the labels of a pod, none runs, so none changes them for another one.
-    fn matched(&self, pod: &Pod<'_>) -> Unstamped {
+    fn matched(
+        &self,
+        pod: &Pod<'_>,
+        labels: &BTreeMap<String, String>,
+        namespace_labels: BTreeMap<String, String>,
+    ) -> Unstamped {
         let Some(expected) = &self.expected else {
             return Unstamped::Missed(Vec::new());
         };
         let namespace = pod.namespace();
-        let labels = pod.labels();
         let request = PodRequest {
             kind: "Pod",
             namespace: namespace.to_owned(),
-            namespace_labels: self.namespaces.labels(namespace),
+            namespace_labels,
             ..PodRequest::default()
         };
         let label = |key: &str| labels.get(key).map(String::as_str);
-        let is_known = self.namespaces.is_known(namespace);
+        let is_known = self.namespaces.contains(namespace);
         let mut is_unclear = false;
         let mut matching = Vec::new();
         for (name, selection) in &expected.plugins {
@@ -331,12 +338,5 @@ pub(super) fn controller(object: &Value) -> Option<Owner> {
 
 /// A text that is kept, with its end cut off if it is long. Then it is no name any more.
 fn kept(text: &str) -> String {
-    if text.len() <= TEXT {
-        return text.to_owned();
-    }
-    let mut end = TEXT;
-    while !text.is_char_boundary(end) {
-        end = end.saturating_sub(1);
-    }
-    format!("{}…", text.get(..end).unwrap_or_default())
+    short(text, TEXT, "…").into_owned()
 }

@@ -6,19 +6,20 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::{Api, Client};
-use podloom_mutation::texts;
+use podloom_mutation::{NamespaceMetadata, texts};
 use serde_json::Value;
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
 use super::judge::{Expected, Judge, Passed, Pod, controller};
 use super::tally::{Findings, Id, Tally};
-use super::webhook::{Installed, Namespaces, Webhook};
+use super::webhook::Webhook;
 use super::{Reader, Scope};
 use crate::error::CommandError;
 use crate::feed::Skipped;
-use crate::lists::{Objects, Pages, Place, Trouble};
+use crate::lists::{self, Objects, Pages, Place, Trouble};
 use crate::manifest::metadata;
+use crate::render::Namespaces;
 
 /// Where the pod is in a Deployment.
 const TEMPLATE: &str = "/spec/template";
@@ -47,7 +48,7 @@ pub(crate) async fn scan(
     client: &Client,
     scope: &Scope,
     expected: Option<Expected>,
-) -> Result<(Findings, Vec<Skipped>), CommandError> {
+) -> Result<Findings, CommandError> {
     let mut reading = Reading {
         client: client.clone(),
         scope,
@@ -67,11 +68,12 @@ pub(crate) async fn scan(
     reading.owners(&mut tally, "apps/v1", "ReplicaSet").await?;
     reading.owners(&mut tally, "batch/v1", "Job").await?;
     let stamped = reading.deployments(&mut tally).await?;
-    let findings = Findings {
+    Ok(Findings {
         unjudged: judge.unjudged(),
+        knows_chain: judge.expected.is_some(),
+        skipped: reading.skipped,
         ..tally.finish(&stamped)
-    };
-    Ok((findings, reading.skipped))
+    })
 }
 
 impl Reading<'_> {
@@ -80,7 +82,7 @@ impl Reading<'_> {
         let configurations: Api<MutatingWebhookConfiguration> = Api::all(self.client.clone());
         let what = format!("MutatingWebhookConfiguration {name}");
         match configurations.get_opt(name).await {
-            Ok(Some(found)) => Ok(Webhook::Installed(Installed::of(&found))),
+            Ok(Some(found)) => Ok(Webhook::of(&found)),
             Ok(None) => {
                 let why = "the cluster has none of this name, so no pod counts as missed; --webhook-configuration names another one";
                 self.skip(&what, why.to_owned());
@@ -109,7 +111,12 @@ impl Reading<'_> {
         let why = "so only their names are known";
         let take = |namespace: &Value| {
             let name = metadata(namespace, "name").to_owned();
-            namespaces.insert(name, texts(namespace, "labels"));
+            // Annotations may be large, and nobody asks for them.
+            let about = NamespaceMetadata {
+                labels: texts(namespace, "labels"),
+                ..NamespaceMetadata::default()
+            };
+            namespaces.insert(name, about);
         };
         self.metadata(&place, "labels of namespaces", why, take)
             .await?;
@@ -125,7 +132,7 @@ impl Reading<'_> {
         let failed = |trouble: Trouble| trouble.into_error("pods");
         while let Some(listed) = pods.next().await.map_err(failed)? {
             let began = Instant::now();
-            match listed.read() {
+            match lists::read(&listed) {
                 Some(pod) => {
                     let pod = Pod(&pod);
                     tally.add(&pod, judge.judge(&pod));
@@ -227,7 +234,7 @@ impl Reading<'_> {
                 Err(trouble) => return Err(trouble.into_error(what)),
             };
             let began = Instant::now();
-            match listed.read() {
+            match lists::read(&listed) {
                 Some(object) => take(&object),
                 None => unread += 1,
             }

@@ -13,20 +13,15 @@ use crate::feed::Skipped;
 use crate::output;
 use crate::output::{QUIET, REMOVED, TITLE, WARNING, paint};
 
-/// What was found, and where.
-pub(super) struct Report<'a> {
-    pub(super) scope: &'a Scope,
-    pub(super) findings: &'a Findings,
-    /// Whether it is known which plugins match.
-    pub(super) knows_chain: bool,
-    pub(super) skipped: &'a [Skipped],
-}
-
 /// Prints the report on standard output.
-pub(super) fn print(report: &Report<'_>, format: ReportFormat) -> Result<(), CommandError> {
+pub(super) fn print(
+    findings: &Findings,
+    scope: &Scope,
+    format: ReportFormat,
+) -> Result<(), CommandError> {
     let text = match format {
-        ReportFormat::Text => text_of(report),
-        ReportFormat::Json => output::json_text(&json_of(report))?,
+        ReportFormat::Text => text_of(findings, scope),
+        ReportFormat::Json => output::json_text(&json_of(findings))?,
     };
     output::print(&text)
 }
@@ -48,8 +43,7 @@ fn why(unclear: Unclear) -> &'static str {
 
 // The report for programs.
 
-pub(super) fn json_of(report: &Report<'_>) -> Value {
-    let findings = report.findings;
+pub(super) fn json_of(findings: &Findings) -> Value {
     let unclear = findings.unclear.iter();
     let unclear = unclear.map(|(it, pods)| json!({ "pods": pods, "why": why(*it) }));
     json!({
@@ -57,7 +51,7 @@ pub(super) fn json_of(report: &Report<'_>) -> Value {
         "namespaces": findings.namespaces.len(),
         "drifted": findings.has_drifted(),
         "missedIsKnown": findings.unjudged.is_none(),
-        "matchedByPlugins": report.knows_chain,
+        "matchedByPlugins": findings.knows_chain,
         "missed": rows(&findings.missed),
         "changed": rows(&findings.changed),
         "chains": findings.chains,
@@ -68,7 +62,7 @@ pub(super) fn json_of(report: &Report<'_>) -> Value {
         "unmatched": findings.unmatched,
         "incompleteStamps": findings.not_whole,
         "leftOut": findings.left_out,
-        "skipped": report.skipped,
+        "skipped": findings.skipped,
     })
 }
 
@@ -87,8 +81,7 @@ fn row(row: &Row) -> Value {
 
 // The report for people.
 
-pub(super) fn text_of(report: &Report<'_>) -> String {
-    let findings = report.findings;
+pub(super) fn text_of(findings: &Findings, scope: &Scope) -> String {
     let mut lines = Vec::new();
     for (heading, rows) in [
         ("missed the chain", &findings.missed),
@@ -100,13 +93,9 @@ pub(super) fn text_of(report: &Report<'_>) -> String {
         }
     }
     lines.extend(chains(findings));
-    lines.push(conclusion(report));
-    lines.extend(remarks(report));
-    for skipped in report.skipped {
-        let label = paint(WARNING, "skipped:");
-        let said = format!("{}: {}", skipped.what, skipped.why);
-        lines.push(format!("{label} {}", shown(&said)));
-    }
+    lines.push(conclusion(findings, scope));
+    lines.extend(remarks(findings));
+    lines.extend(findings.skipped.iter().map(Skipped::line));
     lines.push(String::new());
     lines.join("\n")
 }
@@ -198,12 +187,11 @@ fn chains(findings: &Findings) -> Vec<String> {
 }
 
 /// What is said of all pods.
-fn conclusion(report: &Report<'_>) -> String {
-    let findings = report.findings;
+fn conclusion(findings: &Findings, scope: &Scope) -> String {
     let namespaces = count(findings.namespaces.len(), "namespace");
     let all = format!("{} in {namespaces}", count(findings.pods, "pod"));
     if findings.pods == 0 {
-        return match &report.scope.namespace {
+        return match &scope.namespace {
             Some(namespace) => format!("no pods in namespace {namespace}"),
             None => "no pods".to_owned(),
         };
@@ -219,8 +207,7 @@ fn conclusion(report: &Report<'_>) -> String {
 }
 
 /// What the reader has to know about pods that are in no table.
-fn remarks(report: &Report<'_>) -> Vec<String> {
-    let findings = report.findings;
+fn remarks(findings: &Findings) -> Vec<String> {
     let mut remarks = Vec::new();
     for (unclear, number) in &findings.unclear {
         let label = paint(WARNING, "unclear:");
@@ -254,7 +241,7 @@ fn remarks(report: &Report<'_>) -> Vec<String> {
             remarks.push(format!("{} {what}", count(number, "pod")));
         }
     }
-    if !report.knows_chain && !findings.missed.is_empty() {
+    if !findings.knows_chain && !findings.missed.is_empty() {
         remarks.push(
             "without --plugins, every pod that the webhook selects counts as matched by a plugin"
                 .to_owned(),

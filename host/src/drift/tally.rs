@@ -8,6 +8,7 @@ use serde::{Serialize, Serializer};
 
 use super::judge::{Change, LISTED, Owner, Passed, Pod, Unstamped, Verdict, keep_first};
 use super::{Reader, Unclear};
+use crate::feed::Skipped;
 
 /// How many pods of an owner are named.
 const NAMES: usize = 3;
@@ -355,6 +356,10 @@ pub(crate) struct Findings {
     pub(crate) pods: u64,
     /// Why it is not known which of them missed the chain; none if it is known.
     pub(crate) unjudged: Option<&'static str>,
+    /// Whether it is known which plugins match.
+    pub(crate) knows_chain: bool,
+    /// What could not be read.
+    pub(crate) skipped: Vec<Skipped>,
     pub(crate) namespaces: BTreeMap<String, Counts>,
     /// By namespace and owner.
     pub(crate) missed: Vec<Row>,
@@ -379,7 +384,7 @@ pub(crate) struct Findings {
 }
 
 /// The pods of a namespace.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub(crate) struct Counts {
     pub(crate) missed: u64,
     pub(crate) changed: u64,

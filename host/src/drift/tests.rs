@@ -3,16 +3,18 @@
 use std::collections::{BTreeMap, HashMap};
 
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use podloom_mutation::NamespaceMetadata;
 use podloom_mutators::Match;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::judge::{Change, Expected, Judge, Passed, Pod, Unstamped, Verdict, controller};
-use super::report::{Report, json_of, text_of};
+use super::report::{json_of, text_of};
 use super::tally::{Findings, Id, MORE_OWNERS, Tally};
-use super::webhook::{Installed, Namespaces, Webhook};
+use super::webhook::Webhook;
 use super::{Reader, Scope};
 use crate::feed::Skipped;
+use crate::render::Namespaces;
 
 /// A cluster, and what is known about it.
 #[derive(Deserialize)]
@@ -41,12 +43,16 @@ impl Case {
     fn judge(&self) -> Judge {
         let mut namespaces = Namespaces::default();
         for (name, labels) in &self.namespaces {
-            namespaces.insert(name.clone(), labels.clone());
+            let about = NamespaceMetadata {
+                labels: labels.clone(),
+                ..NamespaceMetadata::default()
+            };
+            namespaces.insert(name.clone(), about);
         }
         let plugins = self.plugins.clone();
         Judge {
             webhook: match &self.webhook {
-                Some(webhook) => Webhook::Installed(Installed::of(webhook)),
+                Some(webhook) => Webhook::of(webhook),
                 None if self.unread_webhook => Webhook::Unread,
                 None => Webhook::Absent,
             },
@@ -56,6 +62,13 @@ impl Case {
                 plugins: plugins.into_iter().collect(),
             }),
         }
+    }
+
+    fn skipped(&self) -> impl Iterator<Item = Skipped> {
+        self.unread.iter().map(|what| Skipped {
+            what: format!("{what}s"),
+            why: "you may not list them".to_owned(),
+        })
     }
 
     fn findings(&self) -> Findings {
@@ -85,6 +98,8 @@ impl Case {
         }
         Findings {
             unjudged: judge.unjudged(),
+            knows_chain: judge.expected.is_some(),
+            skipped: self.skipped().collect(),
             ..tally.finish(&stamped)
         }
     }
@@ -124,23 +139,13 @@ fn each_cluster_is_reported() {
             webhook: "podloom-webhook".to_owned(),
             reader: Reader::Person,
         };
-        let skipped = case.unread.iter().map(|what| Skipped {
-            what: format!("{what}s"),
-            why: "you may not list them".to_owned(),
-        });
-        let report = Report {
-            scope: &scope,
-            findings: &findings,
-            knows_chain: case.plugins.is_some(),
-            skipped: &skipped.collect::<Vec<_>>(),
-        };
-        let text = anstream::adapter::strip_str(&text_of(&report)).to_string();
+        let text = anstream::adapter::strip_str(&text_of(&findings, &scope)).to_string();
         let counts: Vec<String> = findings
             .namespaces
             .iter()
             .map(|(name, counts)| format!("{name}: {counts:?}\n"))
             .collect();
-        let json = json_of(&report);
+        let json = json_of(&findings);
         assert_eq!(json["drifted"], findings.has_drifted());
         let json = serde_json::to_string(&json).unwrap();
         insta::assert_snapshot!(format!(

@@ -13,61 +13,52 @@ use super::Unclear;
 
 /// The webhook configuration, as far as it may be read.
 pub(super) enum Webhook {
-    Installed(Installed),
+    Installed {
+        created: Option<Timestamp>,
+        /// Those that are called for new pods.
+        hooks: Vec<MutatingWebhook>,
+    },
     /// The cluster has none of this name, so no pod can miss it.
     Absent,
     /// The user may not read it.
     Unread,
 }
 
-/// A webhook configuration.
-pub(super) struct Installed {
-    pub(super) created: Option<Timestamp>,
-    /// Those that are called for new pods.
-    hooks: Vec<MutatingWebhook>,
-}
-
-impl Installed {
+impl Webhook {
     pub(super) fn of(configuration: &MutatingWebhookConfiguration) -> Self {
         let created = configuration.metadata.creation_timestamp.as_ref();
         let hooks = configuration.webhooks.iter().flatten();
         let hooks = hooks.filter(|hook| hook.rules.iter().flatten().any(selects_new_pods));
-        Self {
+        Self::Installed {
             created: created.map(|time| time.0),
             hooks: hooks.cloned().collect(),
         }
     }
+}
 
-    /// Whether a pod with these labels would be sent to the webhook now.
-    pub(super) fn selects(
-        &self,
-        namespace: &str,
-        namespaces: &Namespaces,
-        labels: &BTreeMap<String, String>,
-    ) -> Result<bool, Unclear> {
-        let of_namespace = |key: &str| namespaces.label(namespace, key);
-        let of_pod = |key: &str| match labels.get(key) {
-            Some(value) => Label::Is(value),
-            None => Label::Absent,
-        };
-        let mut best = Ok(false);
-        for hook in &self.hooks {
-            let selected = [
-                selects(hook.namespace_selector.as_ref(), &of_namespace),
-                selects(hook.object_selector.as_ref(), &of_pod),
-            ];
-            match all(selected.into_iter()) {
-                Some(false) => {}
-                None => best = Err(Unclear::Namespace),
-                // These are CEL over the request too, and nobody knows afterwards who sent it.
-                Some(true) if hook.match_conditions.iter().flatten().next().is_some() => {
-                    best = Err(Unclear::Conditions);
-                }
-                Some(true) => return Ok(true),
+/// Whether a pod with these labels, in a namespace with these ones, would be sent to one of the webhooks now.
+pub(super) fn any_selects(
+    hooks: &[MutatingWebhook],
+    namespace: Labels<'_>,
+    pod: &BTreeMap<String, String>,
+) -> Result<bool, Unclear> {
+    let mut best = Ok(false);
+    for hook in hooks {
+        let selected = [
+            selects(hook.namespace_selector.as_ref(), namespace),
+            selects(hook.object_selector.as_ref(), (pod, true)),
+        ];
+        match all(selected.into_iter()) {
+            Some(false) => {}
+            None => best = Err(Unclear::Namespace),
+            // These are CEL over the request too, and nobody knows afterwards who sent it.
+            Some(true) if hook.match_conditions.iter().flatten().next().is_some() => {
+                best = Err(Unclear::Conditions);
             }
+            Some(true) => return Ok(true),
         }
-        best
     }
+    best
 }
 
 fn selects_new_pods(rule: &RuleWithOperations) -> bool {
@@ -86,26 +77,17 @@ fn selects_new_pods(rule: &RuleWithOperations) -> bool {
 
 // Label selectors on labels of which some may be unknown.
 
-/// A label, as far as it is known.
-#[derive(Clone, Copy)]
-pub(super) enum Label<'a> {
-    Is(&'a str),
-    Absent,
-    Unknown,
-}
+/// Labels, and whether all are known.
+pub(super) type Labels<'a> = (&'a BTreeMap<String, String>, bool);
 
 /// Whether a selector selects these labels; none if that depends on a label that is not known.
-fn selects<'a>(
-    selector: Option<&LabelSelector>,
-    label: &dyn Fn(&str) -> Label<'a>,
-) -> Option<bool> {
+fn selects(selector: Option<&LabelSelector>, labels: Labels<'_>) -> Option<bool> {
     let exact = selector.and_then(|it| it.match_labels.as_ref());
     let exact = exact.into_iter().flatten();
-    let exact = exact.map(|(key, value)| is_one_of(label(key), from_ref(value)));
+    let exact = exact.map(|(key, value)| is_one_of(labels, key, from_ref(value)));
     let expressions = selector.and_then(|it| it.match_expressions.as_ref());
     let expressions = expressions.into_iter().flatten();
-    let expressions = expressions.map(|it| holds(it, label(&it.key)));
-    all(exact.chain(expressions))
+    all(exact.chain(expressions.map(|it| holds(it, labels))))
 }
 
 /// Whether all are true; none if that is not known.
@@ -122,68 +104,27 @@ fn all(parts: impl Iterator<Item = Option<bool>>) -> Option<bool> {
 }
 
 /// As in Kubernetes, `NotIn` holds if the label is absent.
-fn holds(requirement: &LabelSelectorRequirement, label: Label<'_>) -> Option<bool> {
+fn holds(requirement: &LabelSelectorRequirement, labels: Labels<'_>) -> Option<bool> {
+    let key = &requirement.key;
     let values = requirement.values.as_deref().unwrap_or_default();
     match requirement.operator.as_str() {
-        "In" => is_one_of(label, values),
-        "NotIn" => is_one_of(label, values).map(|is| !is),
-        "Exists" => is_there(label),
-        "DoesNotExist" => is_there(label).map(|is| !is),
+        "In" => is_one_of(labels, key, values),
+        "NotIn" => is_one_of(labels, key, values).map(|is| !is),
+        "Exists" => is_such(labels, key, |_| true),
+        "DoesNotExist" => is_such(labels, key, |_| true).map(|is| !is),
         // The API server accepts no other one.
         _ => None,
     }
 }
 
-fn is_one_of(label: Label<'_>, values: &[String]) -> Option<bool> {
-    match label {
-        Label::Is(value) => Some(values.iter().any(|it| it == value)),
-        Label::Absent => Some(false),
-        Label::Unknown => None,
-    }
+fn is_one_of(labels: Labels<'_>, key: &str, values: &[String]) -> Option<bool> {
+    is_such(labels, key, |value| values.contains(value))
 }
 
-fn is_there(label: Label<'_>) -> Option<bool> {
-    match label {
-        Label::Is(_) => Some(true),
-        Label::Absent => Some(false),
-        Label::Unknown => None,
-    }
-}
-
-// The labels of namespaces, as far as they may be read.
-
-/// The label that the API server sets on every namespace.
-const NAME: &str = "kubernetes.io/metadata.name";
-
-/// The labels of the namespaces that could be read.
-#[derive(Default)]
-pub(super) struct Namespaces(BTreeMap<String, BTreeMap<String, String>>);
-
-impl Namespaces {
-    pub(super) fn insert(&mut self, name: String, labels: BTreeMap<String, String>) {
-        self.0.insert(name, labels);
-    }
-
-    pub(super) fn is_known(&self, name: &str) -> bool {
-        self.0.contains_key(name)
-    }
-
-    /// A label of a namespace. Of one that could not be read, the name is known.
-    pub(super) fn label<'a>(&'a self, name: &'a str, key: &str) -> Label<'a> {
-        match self.0.get(name) {
-            _ if key == NAME => Label::Is(name),
-            None => Label::Unknown,
-            Some(labels) => match labels.get(key) {
-                Some(value) => Label::Is(value),
-                None => Label::Absent,
-            },
-        }
-    }
-
-    /// The labels that a plugin of the chain sees.
-    pub(super) fn labels(&self, name: &str) -> BTreeMap<String, String> {
-        let mut labels = self.0.get(name).cloned().unwrap_or_default();
-        labels.insert(NAME.to_owned(), name.to_owned());
-        labels
+fn is_such(labels: Labels<'_>, key: &str, is: impl Fn(&String) -> bool) -> Option<bool> {
+    let (labels, are_all) = labels;
+    match labels.get(key) {
+        Some(value) => Some(is(value)),
+        None => are_all.then_some(false),
     }
 }

@@ -7,100 +7,91 @@ use podloom_browser::render::ConfigRef;
 use serde_json::Value;
 use tokio::sync::mpsc::Sender;
 
-use super::{FoundPod, Reading, Scope, Skipped};
+use super::{FoundPod, Reading, Skipped};
+use crate::cli::PodArguments;
 use crate::error::CommandError;
 use crate::lists::{Pages, Place};
 use crate::manifest::{controller, metadata, workload};
-use crate::render::browser::{Unmade, subject_of};
+use crate::render::browser::subject_of;
 use crate::render::pod;
-
-/// A cluster whose pods are sent.
-struct Sending {
-    reading: Reading,
-    pods: Sender<FoundPod>,
-}
 
 /// Why reading ended early; none if nobody takes pods any more.
 type Ended = Option<CommandError>;
 
 /// Sends the pods of a cluster; returns what is left out, and why.
 pub(super) async fn send(
-    scope: Scope,
+    scope: &PodArguments,
     pods: Sender<FoundPod>,
 ) -> Result<Vec<Skipped>, CommandError> {
-    let reading = Reading::begin(scope).await?;
-    let mut sending = Sending { reading, pods };
-    match sending.send_all().await {
+    let mut reading = Reading::begin(scope).await?;
+    match reading.send_all(&pods).await {
         Ok(()) | Err(None) => {
-            let left_out = sending.reading.left_out();
-            Ok([sending.reading.skipped, left_out].concat())
+            let left_out = reading.left_out();
+            Ok([reading.skipped, left_out].concat())
         }
         Err(Some(error)) => Err(error),
     }
 }
 
-impl Sending {
-    async fn send_all(&mut self) -> Result<(), Ended> {
-        let client = self.reading.client.clone();
+impl Reading<'_> {
+    async fn send_all(&mut self, pods: &Sender<FoundPod>) -> Result<(), Ended> {
+        let client = self.client.clone();
         for kind in KINDS {
-            let place = self.reading.selected(kind.api_version, kind.plural);
+            let place = self.selected(kind.api_version, kind.plural);
             let mut pages = Pages::of(&client, &place);
             let what = format!("{}s", kind.kind);
-            while let Some(page) = self.reading.next(&mut pages, &what).await? {
+            while let Some(page) = self.next(&mut pages, &what).await? {
                 for object in page {
-                    self.send_object(kind, object).await?;
+                    if let Some(pod) = self.of_object(kind, object) {
+                        pass_on(pods, pod).await?;
+                    }
                 }
             }
         }
         for api in [SelenosisApi::Seed, SelenosisApi::Split] {
-            self.send_browsers(api).await?;
+            self.send_browsers(api, pods).await?;
         }
         Ok(())
     }
 
-    async fn send_object(&mut self, kind: Listed, object: Value) -> Result<(), Ended> {
+    /// The pod of an object; none if that is left out.
+    fn of_object(&mut self, kind: Listed, object: Value) -> Option<FoundPod> {
         let namespace = metadata(&object, "namespace").to_owned();
-        if self.reading.is_left_out(&namespace) {
-            return Ok(());
+        if self.is_left_out(&namespace) {
+            return None;
         }
         let object = match submitted(kind, object) {
             Submitted::Itself(object) => object,
-            Submitted::OfOwner => return Ok(()),
+            Submitted::OfOwner => return None,
             Submitted::OfUnread(owner) => {
-                self.reading.leave_out(owner);
-                return Ok(());
+                self.leave_out(owner);
+                return None;
             }
         };
         let template = workload(kind.api_version, kind.kind, &object);
-        let subject = pod::subject_of(
-            &object,
-            template.as_ref(),
-            &self.reading.namespaces,
-            &namespace,
-        );
-        self.send(FoundPod {
+        let (template, namespaces) = (template.as_ref(), &self.namespaces);
+        Some(FoundPod {
             name: format!("{} {namespace}/{}", kind.kind, metadata(&object, "name")),
+            subject: pod::subject_of(&object, template, namespaces, &namespace),
             namespace,
-            subject,
         })
-        .await
-    }
-
-    async fn send(&self, pod: FoundPod) -> Result<(), Ended> {
-        self.pods.send(pod).await.map_err(|_| None)
     }
 
     /// Renders the Browsers of these API groups with the BrowserConfigs of their namespaces.
-    async fn send_browsers(&mut self, api: SelenosisApi) -> Result<(), Ended> {
+    async fn send_browsers(
+        &mut self,
+        api: SelenosisApi,
+        pods: &Sender<FoundPod>,
+    ) -> Result<(), Ended> {
         let version = |kind: SelenosisKind| format!("{}/v1", api.group(kind));
         let (config, browser) = (SelenosisKind::BrowserConfig, SelenosisKind::Browser);
-        let configs = self.reading.place(&version(config), config.plural());
-        let browsers = self.reading.selected(&version(browser), browser.plural());
-        let client = self.reading.client.clone();
+        let configs = self.place(&version(config), config.plural());
+        let browsers = self.selected(&version(browser), browser.plural());
+        let client = self.client.clone();
         let mut pages = Pages::of(&client, &browsers);
         let mut known: Option<BTreeMap<String, Vec<BrowserConfigObject>>> = None;
         let mut unmade = Vec::new();
-        while let Some(page) = self.reading.next(&mut pages, "Browsers").await? {
+        while let Some(page) = self.next(&mut pages, "Browsers").await? {
             if known.is_none() && !page.is_empty() {
                 known = self.read_configs(&configs).await?;
                 if known.is_none() {
@@ -110,7 +101,7 @@ impl Sending {
             for object in page {
                 let empty = BTreeMap::new();
                 match self.browser(api, object, known.as_ref().unwrap_or(&empty)) {
-                    Ok(Some(pod)) => self.send(pod).await?,
+                    Ok(Some(pod)) => pass_on(pods, pod).await?,
                     Ok(None) => {}
                     Err(why) => unmade.push(why),
                 }
@@ -118,8 +109,7 @@ impl Sending {
         }
         if let Some(first) = unmade.first() {
             let what = crate::explain::count(unmade.len(), "Browser");
-            self.reading
-                .skip(&what, format!("no pod can be rendered, as of {first}"));
+            self.skip(&what, format!("no pod can be rendered, as of {first}"));
         }
         Ok(())
     }
@@ -129,12 +119,12 @@ impl Sending {
         &mut self,
         place: &Place,
     ) -> Result<Option<BTreeMap<String, Vec<BrowserConfigObject>>>, CommandError> {
-        let client = self.reading.client.clone();
+        let client = self.client.clone();
         let mut pages = Pages::of(&client, place);
         let mut configs: BTreeMap<String, Vec<BrowserConfigObject>> = BTreeMap::new();
-        let before = self.reading.skipped.len();
+        let before = self.skipped.len();
         let what = "BrowserConfigs, and so Browsers";
-        while let Some(page) = self.reading.next(&mut pages, what).await? {
+        while let Some(page) = self.next(&mut pages, what).await? {
             for object in page {
                 let namespace = metadata(&object, "namespace").to_owned();
                 // The operator leaves one alone that does not fit its type.
@@ -143,7 +133,7 @@ impl Sending {
                 }
             }
         }
-        Ok((self.reading.skipped.len() == before).then_some(configs))
+        Ok((self.skipped.len() == before).then_some(configs))
     }
 
     /// The pod of a Browser; none if its namespace is left out.
@@ -154,7 +144,7 @@ impl Sending {
         configs: &BTreeMap<String, Vec<BrowserConfigObject>>,
     ) -> Result<Option<FoundPod>, String> {
         let namespace = metadata(&object, "namespace").to_owned();
-        if self.reading.is_left_out(&namespace) {
+        if self.is_left_out(&namespace) {
             return Ok(None);
         }
         let title = format!("Browser {namespace}/{}", metadata(&object, "name"));
@@ -172,18 +162,19 @@ impl Sending {
                 spec: &config.spec,
             })
             .collect();
-        let about = self.reading.namespaces.get(&namespace);
+        let about = self.namespaces.get(&namespace);
         let subject = subject_of(api, &browser, &configs, about);
-        let subject = subject.map_err(|unmade: Unmade| {
-            let finding = unmade.finding().map(|finding| finding.text);
-            failed(finding.unwrap_or_default())
-        })?;
+        let subject = subject.map_err(|finding| failed(finding.text))?;
         Ok(Some(FoundPod {
             name: title,
             namespace,
             subject,
         }))
     }
+}
+
+async fn pass_on(pods: &Sender<FoundPod>, pod: FoundPod) -> Result<(), Ended> {
+    pods.send(pod).await.map_err(|_| None)
 }
 
 // Which objects of a cluster are compared, and how they looked before they came into it.

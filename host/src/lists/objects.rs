@@ -8,8 +8,7 @@ use futures::AsyncBufRead;
 use futures::io::AsyncBufReadExt;
 use tokio::time::timeout;
 
-use super::{Listed, Splitter};
-use super::{Page, Pages, Trouble};
+use super::{Page, Pages, Splitter, Trouble};
 use crate::client::Streamed;
 
 /// How long the API server may send nothing of an answer.
@@ -43,8 +42,8 @@ impl<'a> Objects<'a> {
         mem::take(&mut self.worked)
     }
 
-    /// The next object; none at the end.
-    pub(crate) async fn next(&mut self) -> Result<Option<Listed>, Trouble> {
+    /// The next object, as it was sent; none at the end. One that is too long is empty.
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<u8>>, Trouble> {
         loop {
             if self.answer.is_none() {
                 if self.pages.is_done {
@@ -58,7 +57,7 @@ impl<'a> Objects<'a> {
             if let Some(object) = answer.next(&mut self.worked).await? {
                 return Ok(Some(object));
             }
-            let page: Page = serde_json::from_slice(answer.splitter.frame())
+            let page: Page = serde_json::from_slice(&answer.splitter.frame)
                 .map_err(|error| Trouble::Other(kube::Error::SerdeError(error)))?;
             self.answer = None;
             self.pages.turn(page.metadata);
@@ -78,7 +77,7 @@ impl<'a> Objects<'a> {
 
 impl Answer {
     /// The next object of the page; none at its end.
-    async fn next(&mut self, worked: &mut Duration) -> Result<Option<Listed>, Trouble> {
+    async fn next(&mut self, worked: &mut Duration) -> Result<Option<Vec<u8>>, Trouble> {
         loop {
             let failed = |error: std::io::Error| Trouble::Other(kube::Error::ReadEvents(error));
             let piece = timeout(SILENCE, self.reader.fill_buf()).await;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{ManagedFields, Operation};
+use super::ManagedFields;
 
 /// Enough for these.
 const WORK: u64 = 10_000;
@@ -118,7 +118,7 @@ fn who_gave_the_containers_made_the_pod_whatever_the_time() {
         .map(|it| {
             (
                 it.manager.as_str(),
-                it.operation,
+                it.applies,
                 it.is_maker,
                 it.is_later_edit(),
             )
@@ -127,10 +127,10 @@ fn who_gave_the_containers_made_the_pod_whatever_the_time() {
     assert_eq!(
         kinds,
         [
-            ("kube-controller-manager", Operation::Update, true, false),
-            ("kubectl-label", Operation::Update, false, true),
-            ("patcher", Operation::Apply, false, true),
-            ("kubelet", Operation::Update, false, false),
+            ("kube-controller-manager", false, true, false),
+            ("kubectl-label", false, false, true),
+            ("patcher", true, false, true),
+            ("kubelet", false, false, false),
         ]
     );
 }

@@ -1,12 +1,16 @@
 //! Remembers the latest pods that came to the chain, for people who look at the console. It keeps names, paths and counts, never values,
 //! and only so much of them.
 
-use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::Mutex;
+use std::time::Instant;
 
+use jiff::Timestamp;
 use podloom_mutation::{MutatedPod, PluginRun, PodRejection, PodRequest, RejectedPod, runs};
+use podloom_turns::lock;
+use serde::Serialize;
+
+use crate::output;
 
 /// How many pods are remembered.
 const PODS: usize = 50;
@@ -19,40 +23,37 @@ const PATH_COST: usize = 16;
 
 /// The latest pods that came to the chain.
 #[derive(Default)]
-pub(crate) struct RecentPods(Mutex<Passed>);
+pub(crate) struct RecentPods(Mutex<VecDeque<RecentPod>>);
 
-#[derive(Default)]
-struct Passed {
-    /// How many there were in all.
-    count: u64,
-    pods: VecDeque<RecentPod>,
-}
-
-/// A pod that came to the chain.
-#[derive(Clone, Debug)]
+/// A pod that came to the chain, as the console shows it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct RecentPod {
     /// The how manieth pod it was, from 1.
     pub(crate) number: u64,
     /// When it came.
-    pub(crate) at: SystemTime,
+    at: String,
     /// The kind of the object that it is made for.
-    pub(crate) kind: &'static str,
-    pub(crate) namespace: String,
+    kind: &'static str,
+    namespace: String,
     /// The name of that object; empty if the API server will make one.
     pub(crate) name: String,
-    pub(crate) dry_run: bool,
+    dry_run: bool,
     /// What became of it, in one word.
     pub(crate) verdict: &'static str,
     /// How long it took, with waiting.
-    pub(crate) took: Duration,
+    milliseconds: f64,
     /// What each plugin did, in order.
+    #[serde(rename = "plugins")]
     pub(crate) runs: Vec<RecentRun>,
 }
 
 /// What one plugin did with a pod.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct RecentRun {
-    pub(crate) plugin: String,
+    #[serde(rename = "name")]
+    plugin: String,
     /// How its run ended, in one word.
     pub(crate) outcome: &'static str,
     pub(crate) writes: usize,
@@ -62,27 +63,19 @@ pub(crate) struct RecentRun {
     pub(crate) paths: Vec<String>,
 }
 
-/// A pod that passes the chain now.
-pub(super) struct Passing {
-    pod: RecentPod,
-    began: Instant,
-}
-
-impl Passing {
-    pub(super) fn begin(request: &PodRequest) -> Self {
+impl RecentPod {
+    /// A pod that passes the chain now.
+    pub(super) fn of(request: &PodRequest) -> Self {
         Self {
-            pod: RecentPod {
-                number: 0,
-                at: SystemTime::now(),
-                kind: request.kind,
-                namespace: short(&request.namespace).into_owned(),
-                name: short(&request.name).into_owned(),
-                dry_run: request.dry_run,
-                verdict: "broken",
-                took: Duration::ZERO,
-                runs: Vec::new(),
-            },
-            began: Instant::now(),
+            number: 0,
+            at: Timestamp::now().to_string(),
+            kind: request.kind,
+            namespace: short(&request.namespace),
+            name: short(&request.name),
+            dry_run: request.dry_run,
+            verdict: "broken",
+            milliseconds: 0.0,
+            runs: Vec::new(),
         }
     }
 }
@@ -90,32 +83,32 @@ impl Passing {
 impl RecentPods {
     /// The latest first.
     pub(crate) fn latest(&self) -> Vec<RecentPod> {
-        let passed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        passed.pods.iter().rev().cloned().collect()
+        lock(&self.0).iter().rev().cloned().collect()
     }
 
-    /// Remembers what became of a pod; none if the chain panicked.
-    pub(super) fn add(&self, passing: Passing, result: Option<&Result<MutatedPod, RejectedPod>>) {
-        let mut pod = passing.pod;
-        pod.took = passing.began.elapsed();
+    /// Remembers what became of a pod that came at this moment; none if the chain panicked.
+    pub(super) fn add(
+        &self,
+        mut pod: RecentPod,
+        began: Instant,
+        result: Option<&Result<MutatedPod, RejectedPod>>,
+    ) {
+        pod.milliseconds = began.elapsed().as_secs_f64() * 1000.0;
         if let Some(result) = result {
             pod.verdict = match result {
                 Ok(_) => "allowed",
                 Err(rejected) => verdict(&rejected.rejection),
             };
             let mut room = PATHS_BYTES;
-            pod.runs = runs(result)
-                .iter()
-                .map(|run| recent(run, &mut room))
-                .collect();
+            let runs = runs(result).iter();
+            pod.runs = runs.map(|run| recent(run, &mut room)).collect();
         }
-        let mut passed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        passed.count += 1;
-        pod.number = passed.count;
-        if passed.pods.len() == PODS {
-            passed.pods.pop_front();
+        let mut pods = lock(&self.0);
+        pod.number = pods.back().map_or(0, |latest| latest.number) + 1;
+        if pods.len() == PODS {
+            pods.pop_front();
         }
-        passed.pods.push_back(pod);
+        pods.push_back(pod);
     }
 }
 
@@ -142,7 +135,7 @@ fn recent(run: &PluginRun, room: &mut usize) -> RecentRun {
         let path = short(&write.path);
         if paths.iter().all(|shown| *shown != path) {
             *room -= cost;
-            paths.push(path.into_owned());
+            paths.push(path);
         }
     }
     RecentRun {
@@ -154,11 +147,8 @@ fn recent(run: &PluginRun, room: &mut usize) -> RecentRun {
     }
 }
 
-fn short(text: &str) -> Cow<'_, str> {
-    match text.get(..text.floor_char_boundary(TEXT_BYTES)) {
-        Some(start) if start.len() < text.len() => format!("{start}...").into(),
-        _ => text.into(),
-    }
+fn short(text: &str) -> String {
+    output::short(text, TEXT_BYTES, "...").into_owned()
 }
 
 #[cfg(test)]

@@ -297,10 +297,7 @@ const MODE: &str = "PODLOOM_CONFIG_SCHEMA";
 
 /// Refuses an old schema: the operator would check configurations against it.
 fn check_schema(directory: &Path) -> Result<(), CommandError> {
-    let Some(tests) = native_tests(directory)? else {
-        return Ok(());
-    };
-    if run_test(directory, &tests, "check")? {
+    if old_schema(directory)?.is_none() {
         return Ok(());
     }
     let own = match directory.strip_prefix(".").unwrap_or(directory) {
@@ -316,12 +313,9 @@ fn check_schema(directory: &Path) -> Result<(), CommandError> {
 
 /// Rewrites an old schema.
 fn write_schema(directory: &Path) -> Result<(), CommandError> {
-    let Some(tests) = native_tests(directory)? else {
+    let Some(tests) = old_schema(directory)? else {
         return Ok(());
     };
-    if run_test(directory, &tests, "check")? {
-        return Ok(());
-    }
     if !run_test(directory, &tests, "write")? {
         return Err(CommandError::invalid(format!(
             "{}: could not write the schema of the configuration; `cargo test {TEST}` shows why",
@@ -330,6 +324,14 @@ fn write_schema(directory: &Path) -> Result<(), CommandError> {
     }
     print_note("the schema of the configuration was old and has been rewritten; commit it\n");
     Ok(())
+}
+
+/// The program of the test, if the schema is old.
+fn old_schema(directory: &Path) -> Result<Option<PathBuf>, CommandError> {
+    Ok(match native_tests(directory)? {
+        Some(tests) if !run_test(directory, &tests, "check")? => Some(tests),
+        _ => None,
+    })
 }
 
 /// Compiles the crate's native unit tests, and returns the program that runs them; none, with a note, if they do not compile: that must

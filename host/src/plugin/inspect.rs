@@ -7,7 +7,7 @@ use podloom_sbom::VersionInfo;
 use serde_json::{Map, Value, json};
 
 use crate::chain::{paths, size};
-use crate::cli::{InspectArguments, InspectFormat};
+use crate::cli::{InspectArguments, ReportFormat};
 use crate::error::{CommandError, Diagnostic};
 use crate::explain::sheet;
 use crate::manifest::Document;
@@ -33,8 +33,8 @@ pub(crate) fn run(arguments: &InspectArguments) -> Result<(), CommandError> {
         None
     });
     output::print(&match arguments.output {
-        InspectFormat::Text => describe(&found, crates.as_ref()),
-        InspectFormat::Json => json(&found, crates.as_ref())?,
+        ReportFormat::Text => describe(&found, crates.as_ref()),
+        ReportFormat::Json => json(&found, crates.as_ref())?,
     })
 }
 

@@ -93,9 +93,7 @@ fn check(arguments: &TestArguments, plugin: &Path) -> Result<(), CommandError> {
     };
     if let Some(directory) = &arguments.corpus {
         let chain = bench.chain(None)?;
-        let tally = try_all(chain, directory, &arguments.namespace)?;
-        output::print(&tally.line(directory))?;
-        errors.extend(tally.errors);
+        errors.extend(try_all(chain, directory, &arguments.namespace)?);
     }
     match errors.is_empty() {
         true => Ok(()),
@@ -319,7 +317,7 @@ fn try_chain(arguments: &TestArguments) -> Result<(), CommandError> {
         namespace: &arguments.namespace,
         warnings: Warnings::Known,
     };
-    let tried = chain::prove(bundle, &loaded, &pods)?;
+    let tried = chain::prove(bundle, &loaded, &pods, &mut |_, _, _| {})?;
     output::print(&format!("chain {}: {tried}\n", bundle.display()))
 }
 
@@ -390,62 +388,44 @@ fn entries(documents: &[Value]) -> impl Iterator<Item = &Map<String, Value>> {
 
 // Runs a plugin on the pods of a corpus, of which only the count and the violations are shown.
 
-/// How a plugin did on a corpus.
-#[derive(Default)]
-struct Tally {
-    pods: usize,
-    changed: usize,
-    /// A valid outcome.
-    denied: usize,
-    errors: Vec<Diagnostic>,
-}
-
-/// Runs a chain of one plugin on each pod.
-fn try_all(chain: &Chain, directory: &Path, namespace: &str) -> Result<Tally, CommandError> {
-    let mut tally = Tally::default();
+/// Runs a chain of one plugin on each pod, prints in a line how it did, and returns what is wrong.
+fn try_all(
+    chain: &Chain,
+    directory: &Path,
+    namespace: &str,
+) -> Result<Vec<Diagnostic>, CommandError> {
+    let (mut pods, mut changed, mut denied, mut errors) = (0_usize, 0, 0, Vec::new());
     for pod in feed::corpus(directory, namespace)? {
         let FoundPod { name, subject, .. } = pod?;
-        tally.pods += 1;
+        pods += 1;
         let broken = |message: String| Diagnostic::new(format!("{name}: {message}"));
         match trial::of(chain, &subject) {
             Ok(trial) => {
-                let is_changed = trial.run.outcome == PluginOutcome::Mutated;
-                tally.changed += usize::from(is_changed);
+                changed += usize::from(trial.run.outcome == PluginOutcome::Mutated);
                 let plugins = chain.plugins().iter();
                 let found = plugins.flat_map(|plugin| trial.violations(plugin, &subject));
-                tally.errors.extend(found.map(broken));
+                errors.extend(found.map(broken));
             }
             Err(rejected) => match rejected.rejection {
-                PodRejection::Denied(_) => tally.denied += 1,
-                _ => tally.errors.push(broken(rejected.to_string())),
+                // A valid outcome.
+                PodRejection::Denied(_) => denied += 1,
+                _ => errors.push(broken(rejected.to_string())),
             },
         }
     }
-    match tally.pods {
-        0 => Err(feed::no_pod(&[])),
-        _ => Ok(tally),
+    if pods == 0 {
+        return Err(feed::no_pod(&[]));
     }
-}
-
-impl Tally {
-    /// One line.
-    fn line(&self, directory: &Path) -> String {
-        let Self {
-            pods,
-            changed,
-            denied,
-            errors,
-        } = self;
-        let broken = match errors.len() {
-            0 => String::new(),
-            many => format!(", {}", count(many, "error")),
-        };
-        format!(
-            "corpus {}: {}, {changed} changed, {denied} denied{broken}\n",
-            directory.display(),
-            count(*pods, "pod"),
-        )
-    }
+    let broken = match errors.len() {
+        0 => String::new(),
+        many => format!(", {}", count(many, "error")),
+    };
+    output::print(&format!(
+        "corpus {}: {}, {changed} changed, {denied} denied{broken}\n",
+        directory.display(),
+        count(pods, "pod"),
+    ))?;
+    Ok(errors)
 }
 
 // Puts a plugin into a chain of its own.

@@ -1,6 +1,6 @@
 //! The rights to look for drift.
 
-use super::text::{self, Account, Metadata, Role, RoleKind, Rule};
+use super::text::{self, Metadata, Role, RoleKind, Rule};
 
 /// What is read, and what is not known without it.
 const RULES: [(&str, &[&str], &str, &str); 6] = [
@@ -60,15 +60,12 @@ pub(super) fn manifests(webhook: &str, namespace: &str) -> String {
         },
         rules: rules.collect(),
     };
-    let account = Account {
-        name: webhook,
-        namespace,
-    };
     let header = [
         "The rights to look for drift, as printed by podloom rbac --for drift.".to_owned(),
         "They are for the webhooks; bind the ClusterRole to people who run podloom drift, too."
             .to_owned(),
     ];
-    let documents = [text::role(&role), text::binding(&role, &account)];
+    let binding = text::binding(role.kind, &role.metadata, webhook, namespace);
+    let documents = [text::role(&role), binding];
     text::file(&header, &documents)
 }

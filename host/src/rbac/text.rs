@@ -39,12 +39,6 @@ pub(super) struct Rule {
     pub(super) verbs: Vec<&'static str>,
 }
 
-/// The account that roles are bound to.
-pub(super) struct Account<'a> {
-    pub(super) name: &'a str,
-    pub(super) namespace: &'a str,
-}
-
 impl RoleKind {
     fn name(self) -> &'static str {
         match self {
@@ -63,11 +57,11 @@ pub(super) fn file(header: &[String], documents: &[String]) -> String {
     text + &documents.join("---\n")
 }
 
-pub(super) fn service_account(account: &Account<'_>) -> String {
+pub(super) fn service_account(name: &str, namespace: &str) -> String {
     let metadata = Metadata {
-        name: account.name.to_owned(),
-        namespace: Some(account.namespace),
-        app: account.name.to_owned(),
+        name: name.to_owned(),
+        namespace: Some(namespace),
+        app: name.to_owned(),
         ..Metadata::default()
     };
     let mut text = begun("v1", "ServiceAccount", &metadata);
@@ -115,13 +109,13 @@ pub(super) fn aggregated_role(metadata: &Metadata<'_>, comment: &[String], label
     text
 }
 
-/// The binding of a role to an account, with the role's name and namespace.
-pub(super) fn binding(role: &Role<'_>, account: &Account<'_>) -> String {
-    binding_to(role.kind, &role.metadata, account)
-}
-
-/// The binding of a role to an account, with the role's name. It may bind a ClusterRole in one namespace.
-pub(super) fn binding_to(role: RoleKind, metadata: &Metadata<'_>, account: &Account<'_>) -> String {
+/// The binding of a role to an account, with the role's name; and with its namespace, unless it binds a ClusterRole in one namespace.
+pub(super) fn binding(
+    role: RoleKind,
+    metadata: &Metadata<'_>,
+    account: &str,
+    account_namespace: &str,
+) -> String {
     let kind = role.name();
     let bound = match metadata.namespace {
         Some(_) => RoleKind::Namespaced,
@@ -133,8 +127,8 @@ pub(super) fn binding_to(role: RoleKind, metadata: &Metadata<'_>, account: &Acco
         "roleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: {kind}\n  name: {}\n\
          subjects:\n- kind: ServiceAccount\n  name: {}\n  namespace: {}\n",
         scalar(&metadata.name),
-        scalar(account.name),
-        scalar(account.namespace)
+        scalar(account),
+        scalar(account_namespace)
     );
     text
 }

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use podloom_api::{BrowserConfigObject, BrowserObject, SelenosisApi, names};
 use podloom_browser::render::{
-    ConfigRef, Missing, RenderError, ResolveError, accept, browser_labels, render_pod, resolve,
+    ConfigRef, Missing, ResolveError, accept, browser_labels, render_pod, resolve,
 };
 use podloom_browser::validate::{self, Finding};
+use podloom_engine::finding::{self, FieldPath};
 use podloom_mutation::{NamespaceMetadata, PodRequest};
 
 use super::Namespaces;
@@ -123,27 +124,6 @@ pub(super) fn warnings(documents: &[Document], refused: &BTreeSet<usize>) -> Vec
     warnings
 }
 
-/// Why there is no pod for a Browser.
-pub(crate) enum Unmade {
-    /// No configuration fits it.
-    Unresolved(ResolveError),
-    /// Its configuration makes no pod.
-    Unrendered(RenderError),
-    /// The pod is no JSON.
-    Unwritten(serde_json::Error),
-}
-
-impl Unmade {
-    /// What is wrong.
-    pub(crate) fn finding(&self) -> Option<Finding> {
-        match self {
-            Self::Unresolved(error) => Some(Finding::from(error)),
-            Self::Unrendered(error) => Some(Finding::from(error)),
-            Self::Unwritten(_) => None,
-        }
-    }
-}
-
 /// Resolves the configuration of a Browser, renders its pod and passes that through the chain.
 pub(super) fn render(
     document: &Document,
@@ -181,13 +161,17 @@ pub(crate) fn subject(
         .map(|(api, _)| api)
         .unwrap_or_default();
     let about = namespaces.get(&namespace);
-    let made = subject_of(api, &browser, &configs.in_namespace(&namespace), about);
-    made.map_err(|unmade| match &unmade {
-        Unmade::Unresolved(error) => unresolved(document, error, &namespace, configs),
-        Unmade::Unrendered(error) => unrendered(document, error),
-        Unmade::Unwritten(error) => {
-            document.diagnostic(&[], format!("the pod cannot be written as JSON: {error}"))
-        }
+    let near = configs.in_namespace(&namespace);
+    subject_of(api, &browser, &near, about).map_err(|finding| {
+        let resolved = resolve(&near, &browser.spec);
+        let message = match resolved {
+            Err(ResolveError::NotFound(Missing::Configs)) => {
+                let elsewhere = configs.elsewhere();
+                format!("{} (namespace {namespace}; {elsewhere})", finding.text)
+            }
+            _ => finding.text.clone(),
+        };
+        diagnostic(document, &finding, message)
     })
 }
 
@@ -198,10 +182,14 @@ pub(crate) fn subject_of(
     browser: &BrowserObject,
     configs: &[ConfigRef<'_>],
     about: NamespaceMetadata,
-) -> Result<Subject, Unmade> {
-    let resolved = resolve(configs, &browser.spec).map_err(Unmade::Unresolved)?;
+) -> Result<Subject, Finding> {
+    let resolved = resolve(configs, &browser.spec).map_err(|error| Finding::from(&error))?;
     let pod = render_pod(api, &browser.metadata, &browser.spec, &resolved);
-    let pod = serde_json::to_value(pod.map_err(Unmade::Unrendered)?).map_err(Unmade::Unwritten)?;
+    let pod = pod.map_err(|error| Finding::from(&error))?;
+    let pod = serde_json::to_value(pod).map_err(|error| {
+        let text = format!("the pod cannot be written as JSON: {error}");
+        Finding::at(FieldPath::default(), &text, finding::Subject::Problem)
+    })?;
     let metadata = &browser.metadata;
     let name = metadata.name.clone().unwrap_or_default();
     let mut labels = metadata.labels.clone().unwrap_or_default();
@@ -220,29 +208,4 @@ pub(crate) fn subject_of(
     };
     let request = request.of_namespace(Some(about));
     Ok(Subject { pod, request })
-}
-
-fn unresolved(
-    document: &Document,
-    error: &ResolveError,
-    namespace: &str,
-    configs: &Configs,
-) -> Diagnostic {
-    let finding = Finding::from(error);
-    let message = match error {
-        ResolveError::NotFound(Missing::Configs) => {
-            format!(
-                "{} (namespace {namespace}; {})",
-                finding.text,
-                configs.elsewhere()
-            )
-        }
-        _ => finding.text.clone(),
-    };
-    diagnostic(document, &finding, message)
-}
-
-fn unrendered(document: &Document, error: &RenderError) -> Diagnostic {
-    let finding = Finding::from(error);
-    diagnostic(document, &finding, finding.text.clone())
 }

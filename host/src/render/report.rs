@@ -1,13 +1,13 @@
 //! `--explain -o json`: what each plugin did, and all warnings and errors, for programs; and `--diff`, for people.
 
 use podloom_mutation::{PluginOutcome, PluginRun, Write};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use similar::TextDiff;
 
 use super::{Problems, Rendered, Settled};
 use crate::error::{Diagnostic, cut, escape_controls, shown};
 use crate::manifest::Document;
-use crate::output::{self, ADDED, QUIET, REMOVED, TITLE, paint};
+use crate::output::{self, ADDED, QUIET, REMOVED, TITLE, object, paint};
 
 /// The report.
 pub(super) fn of(outcomes: &[Settled<'_>], problems: &Problems, namespace: &str) -> Value {
@@ -97,13 +97,6 @@ fn diagnostic(diagnostic: &Diagnostic) -> Value {
         ),
         ("message", Some(json!(cut(&diagnostic.message)))),
     ])
-}
-
-/// The fields that have a value.
-fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
-    let fields = fields.into_iter();
-    let present = fields.filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    Value::Object(present.collect::<Map<_, _>>())
 }
 
 // Unified diffs, such as those of `--diff`: what the chain changed in an object.

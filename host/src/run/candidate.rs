@@ -28,7 +28,7 @@ use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
 use tracing::subscriber::{self, NoSubscriber};
 
-use self::results::{Compared, Pair, Results};
+use self::results::{COMPARED, Pair, Results, compared};
 use crate::cli::RunArguments;
 use crate::compare::{Difference, OwnContainers, outcome};
 use crate::mutator::{Seen, Witness, try_here};
@@ -156,8 +156,8 @@ metrics! {
 }
 
 fn by_result() -> By<1> {
-    let results = Compared::ALL.into_iter().map(Compared::as_str);
-    By::new(["result"]).from_zero(results.chain([DROPPED]).map(|result| [result]))
+    let results = COMPARED.into_iter().chain([DROPPED]);
+    By::new(["result"]).from_zero(results.map(|result| [result]))
 }
 
 impl CandidateMetrics {
@@ -235,8 +235,8 @@ impl Worker {
         }
         let (old, new) = (outcome(seen.result), outcome(tried));
         let difference = Difference::between(&own, old, new);
-        let compared = Compared::of(difference.as_ref());
-        self.metrics.pods.of([compared.as_str()]).inc();
+        let compared = compared(difference.as_ref());
+        self.metrics.pods.of([compared]).inc();
         self.metrics.duration.observe(took.as_secs_f64());
         let mut results = lock(&self.results);
         let results = results.of(Some(pair), self.metrics.dropped().get());

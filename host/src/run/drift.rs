@@ -135,9 +135,12 @@ async fn look(
 ) -> Result<Found, CommandError> {
     let (mut counts, mut skipped) = (Vec::new(), Vec::new());
     for scope in scopes {
-        let (findings, unread) = scan(client, scope, Some(expected.clone())).await?;
+        let findings = scan(client, scope, Some(expected.clone())).await?;
         counts.extend(findings.namespaces);
-        let texts = unread.iter().map(|it| format!("{}: {}", it.what, it.why));
+        let texts = findings
+            .skipped
+            .iter()
+            .map(|it| format!("{}: {}", it.what, it.why));
         let has_large = findings.unclear.contains_key(&Unclear::Size);
         let large = has_large.then(|| "pods: some are too large to be read".to_owned());
         for text in texts.chain(large) {

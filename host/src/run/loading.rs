@@ -16,8 +16,8 @@ use podloom_engine::events::{Events, Notice};
 use podloom_engine::namespaces::{self, UnreadNamespaces};
 use podloom_metrics::{By, metrics};
 use podloom_mutators::{
-    Admit, Chain, Engine, EngineOptions, InstanceAllocation, Loader, Plugin, PluginMetrics, Reload,
-    Slot, WatchMode,
+    Admit, Chain, Engine, EngineOptions, InstanceAllocation, Loader, Plugin, PluginGrants,
+    PluginMetrics, Reload, Slot, WatchMode,
 };
 use podloom_syntax::text;
 use podloom_turns::{Limits, Lines, lock};
@@ -30,6 +30,7 @@ use super::metrics::{process_now, process_peak};
 use super::parts::{Parts, own_pod};
 use super::state::OperatorState;
 use crate::mutator::Seen;
+use crate::output::short;
 
 /// The most pods of one tenant that pass the chain at once. A call takes a fraction of a millisecond, and each slot reserves memory.
 const MAX_AT_ONCE: usize = 4;
@@ -319,14 +320,7 @@ fn loaded(chain: &Chain) -> String {
 }
 
 /// What each plugin of a chain may read and write.
-type Grants = BTreeMap<String, Granted>;
-
-/// The paths that one plugin may write, and those that it may read besides.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Granted {
-    allow: Vec<String>,
-    read: Vec<String>,
-}
+type Grants = BTreeMap<String, PluginGrants>;
 
 /// How the grants of one plugin changed.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -339,16 +333,13 @@ struct Change<'g> {
 }
 
 fn grants(chain: &Chain) -> Grants {
-    let granted = chain.plugins().iter().map(|plugin| {
-        let (allow, read) = (plugin.allow.clone(), plugin.read.clone());
-        (plugin.name.clone(), Granted { allow, read })
-    });
-    granted.collect()
+    let names = chain.plugins().iter().map(|plugin| plugin.name.clone());
+    names.zip(chain.grants()).collect()
 }
 
 /// The plugins of both chains whose grants differ.
 fn changes<'g>(before: &'g Grants, after: &'g Grants) -> Vec<Change<'g>> {
-    const NOTHING: &Granted = &Granted {
+    const NOTHING: &PluginGrants = &PluginGrants {
         allow: Vec::new(),
         read: Vec::new(),
     };
@@ -379,11 +370,7 @@ fn listed(paths: &[&str]) -> String {
     const SHOWN_BYTES: usize = 200;
     text::joined(paths, SHOWN, ", ", |path| {
         // Escaped, so that no character is invisible or ends the line.
-        let path = format!("{path:?}");
-        match path.get(..path.floor_char_boundary(SHOWN_BYTES)) {
-            Some(start) if start.len() < path.len() => format!("{start}..."),
-            _ => path,
-        }
+        short(&format!("{path:?}"), SHOWN_BYTES, "...").into_owned()
     })
 }
 

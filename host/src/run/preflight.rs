@@ -15,11 +15,12 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use podloom_api::SelenosisApi;
 use podloom_controllers::duties::{Need, OwnKind, ResourceScope, Right, RightScope, Row, Switch};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::checks::APPLY_ROLES;
 use super::state::{Access, DutyState, Lack, Role};
-use crate::client::{AccessFailures, Requests};
+use crate::client::Requests;
 
 /// How soon to check again while a kind is missing.
 const RECHECK_KINDS: Duration = Duration::from_secs(3);
@@ -260,7 +261,11 @@ impl Preflight {
 
     /// Waits until the next check is due. Returns true if an answer of the API server may mean a missing kind or right, false if the
     /// interval is over.
-    async fn fails_before_recheck(&self, state: &DutyState, failures: &mut AccessFailures) -> bool {
+    async fn fails_before_recheck(
+        &self,
+        state: &DutyState,
+        failures: &mut watch::Receiver<u64>,
+    ) -> bool {
         let rights = u32::try_from(self.needed().len()).unwrap_or(u32::MAX);
         let shortest = INTERVAL_PER_RIGHT.saturating_mul(rights);
         let checked_at = Instant::now();
@@ -271,7 +276,8 @@ impl Preflight {
                 false => FOLLOWER_INTERVAL,
             };
             tokio::select! {
-                () = failures.next() => return true,
+                // It fails only when no client is left, and this is one.
+                _ = failures.changed() => return true,
                 () = sleep(pause) => {}
             }
             // The role may have changed meanwhile.

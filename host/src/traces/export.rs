@@ -2,8 +2,6 @@
 
 use std::future::pending;
 use std::mem::{replace, take};
-use std::str::FromStr;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -22,7 +20,7 @@ use tokio::sync::mpsc::Receiver;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{FieldValue, Step};
+use super::Step;
 
 /// How many steps a request has.
 const BATCH: usize = 512;
@@ -39,7 +37,7 @@ const ANSWER: usize = 64 << 10;
 
 /// Sends steps to a receiver.
 pub(crate) struct Exporter {
-    pub(super) endpoint: Arc<Endpoint>,
+    pub(super) endpoint: Uri,
     pub(super) queue: Receiver<Step>,
     pub(super) metrics: SendMetrics,
 }
@@ -132,7 +130,7 @@ impl Exporter {
         is_failing: &mut bool,
         is_rejecting: &mut bool,
     ) {
-        let endpoint = &self.endpoint.0;
+        let endpoint = &self.endpoint;
         let Rejected { spans: lost, why } = rejected;
         let lost = lost.min(spans);
         self.metrics.count(SendOutcome::Sent, spans - lost);
@@ -147,7 +145,7 @@ impl Exporter {
 
     /// Counts a request that failed, and logs the first of several.
     fn failed(&self, spans: usize, error: &anyhow::Error, is_failing: &mut bool) {
-        let endpoint = &self.endpoint.0;
+        let endpoint = &self.endpoint;
         self.metrics.count(SendOutcome::Failed, spans);
         if !replace(is_failing, true) {
             let error = format!("{error:#}");
@@ -176,11 +174,11 @@ async fn in_time(
 
 async fn send(
     http: &Http,
-    endpoint: &Endpoint,
+    endpoint: &Uri,
     batch: &[Step],
     instance: Option<&str>,
 ) -> Result<Rejected> {
-    let request = Request::post(&endpoint.0)
+    let request = Request::post(endpoint)
         .header(CONTENT_TYPE, "application/json")
         .body(Full::from(body(batch, instance)))?;
     let answer = http.request(request).await.context("no connection")?;
@@ -200,36 +198,28 @@ const PATH: &str = "/v1/traces";
 /// How many characters of a receiver's reason are logged.
 const WHY: usize = 200;
 
-/// A receiver.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Endpoint(pub(super) Uri);
-
-impl FromStr for Endpoint {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let example = "for example http://collector.monitoring:4318";
-        let uri: Uri = text
-            .parse()
-            .map_err(|error| format!("it is no URL: {error}; {example}"))?;
-        if uri.scheme() == Some(&Scheme::HTTPS) {
-            return Err(format!(
-                "https is not supported: name a collector in the cluster, {example}"
-            ));
-        }
-        if uri.scheme() != Some(&Scheme::HTTP) || uri.query().is_some() {
-            return Err(format!(
-                "it must be a URL with http and without a query, {example}"
-            ));
-        }
-        if uri.authority().is_some_and(|it| it.as_str().contains('@')) {
-            return Err(format!("it must not have a password, {example}"));
-        }
-        let full = format!("{}{PATH}", text.trim_end_matches('/'));
-        full.parse()
-            .map(Self)
-            .map_err(|error| format!("it is no URL: {error}; {example}"))
-    }
+/// Parses the URL of a receiver; returns where it takes traces.
+///
+/// # Errors
+///
+/// What to write instead.
+pub(crate) fn endpoint(text: &str) -> Result<Uri, String> {
+    let example = "for example http://collector.monitoring:4318";
+    let parse = |text: &str| {
+        let parsed: Result<Uri, _> = text.parse();
+        parsed.map_err(|error| format!("it is no URL: {error}; {example}"))
+    };
+    let uri = parse(text)?;
+    let wrong = if uri.scheme() == Some(&Scheme::HTTPS) {
+        "https is not supported: name a collector in the cluster"
+    } else if uri.scheme() != Some(&Scheme::HTTP) || uri.query().is_some() {
+        "it must be a URL with http and without a query"
+    } else if uri.authority().is_some_and(|it| it.as_str().contains('@')) {
+        "it must not have a password"
+    } else {
+        return parse(&format!("{}{PATH}", text.trim_end_matches('/')));
+    };
+    Err(format!("{wrong}, {example}"))
 }
 
 /// The body of a request with these steps, by this process.
@@ -279,10 +269,10 @@ fn span(step: &Step) -> Value {
     let fields = step.fields.iter();
     let attributes = fields.map(|(name, value)| {
         let value = match value {
-            FieldValue::Text(value) => text(value),
+            Value::String(value) => text(value),
+            Value::Bool(value) => json!({ "boolValue": value }),
             // 64-bit numbers are texts in this format.
-            FieldValue::Integer(value) => json!({ "intValue": value.to_string() }),
-            FieldValue::Truth(value) => json!({ "boolValue": value }),
+            number => json!({ "intValue": number.to_string() }),
         };
         attribute(name, &value)
     });
@@ -292,9 +282,9 @@ fn span(step: &Step) -> Value {
         None => json!({}),
     };
     json!({
-        "traceId": step.trace.shown(),
-        "spanId": step.id.shown(),
-        "parentSpanId": step.parent.map(|id| id.shown()).unwrap_or_default(),
+        "traceId": format!("{:032x}", step.trace),
+        "spanId": id(step.id),
+        "parentSpanId": step.parent.map(id).unwrap_or_default(),
         "name": step.name,
         // Internal: neither the client nor the server of a request.
         "kind": 1,
@@ -303,6 +293,10 @@ fn span(step: &Step) -> Value {
         "attributes": attributes,
         "status": status,
     })
+}
+
+fn id(id: u64) -> String {
+    format!("{id:016x}")
 }
 
 fn nanoseconds(time: SystemTime) -> String {

@@ -42,6 +42,6 @@ fn another_text_is_an_error_that_shows_the_line() {
     let error = parse("0mine v0.1.0\nwarning: hello\n").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "\"warning: hello\" is no line of a dependency tree"
+        "cargo tree printed something unknown: \"warning: hello\" is no line of a dependency tree"
     );
 }

@@ -1,12 +1,9 @@
 //! Which defaults a template gets.
 
-use podloom_mutators::MutationEntry;
 use serde_json::json;
 
-use crate::blame::WORK;
 use crate::blame::authors::Authors;
 use crate::blame::submitted;
-use crate::managed_fields::ManagedFields;
 
 #[test]
 fn defaults_that_the_maker_owns_are_added() {
@@ -16,7 +13,12 @@ fn defaults_that_the_maker_owns_are_added() {
         "f:containers": { "k:{\"name\":\"web\"}": container, "k:{\"name\":\"gone\"}": { ".": {}, "f:name": {} } },
         "f:enableServiceLinks": {}, "f:nodeName": {}, "f:tolerations": {},
     } });
+    let plugin = json!([{
+        "name": "hardening", "version": "1", "sha256": "", "writes": 1,
+        "paths": ["/spec/containers/[name=web]/securityContext"],
+    }]);
     let pod = json!({ "kind": "Pod", "metadata": {
+        "annotations": { "podloom.dev/chain": "1", "podloom.dev/mutations": plugin.to_string() },
         "labels": { "late": "x" },
         "managedFields": [
             { "manager": "a", "operation": "Update", "fieldsV1": made },
@@ -28,19 +30,7 @@ fn defaults_that_the_maker_owns_are_added() {
         "priority": 7,
         "tolerations": [{ "key": "a" }],
     } });
-    let fields = ManagedFields::of(&pod, WORK);
-    let plugin = MutationEntry {
-        name: "hardening".to_owned(),
-        version: "1".to_owned(),
-        sha256: String::new(),
-        writes: 1,
-        paths: vec!["/spec/containers/[name=web]/securityContext".to_owned()],
-        cut: false,
-    };
-    let authors = Authors {
-        plugins: &[plugin],
-        fields: &fields,
-    };
+    let authors = Authors::of(&pod);
     let template =
         json!({ "spec": { "containers": [{ "name": "web", "image": "x" }], "tolerations": [] } });
     let expected = json!({ "spec": {

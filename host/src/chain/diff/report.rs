@@ -261,9 +261,7 @@ pub(super) fn text_of(groups: &Groups, skipped: &[Skipped]) -> anyhow::Result<St
     }
     line(0, &same(groups));
     for skipped in skipped {
-        let label = paint(WARNING, "skipped:");
-        let said = format!("{}: {}", skipped.what, skipped.why);
-        line(0, &format!("{label} {}", shown(&said)));
+        line(0, &skipped.line());
     }
     Ok(text)
 }

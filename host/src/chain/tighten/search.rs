@@ -285,9 +285,7 @@ pub(super) fn first_difference(
 
 /// As text, so that nothing that looks equal is taken for the same. The stamp follows from what the plugins did, and from the digest.
 fn unstamped(pod: &Value) -> String {
-    let mut pod = pod.clone();
-    stamp::remove(&mut pod);
-    pod.to_string()
+    stamp::without(pod).to_string()
 }
 
 // Which grants a plugin seems to need, by what it used of them.

@@ -103,12 +103,12 @@ async fn some_answers_may_mean_a_missing_kind_or_right() {
         requests.begin(&request).answered(code);
         // Every waiter is woken.
         for failures in [&mut first, &mut second] {
-            let failed = timeout(Duration::from_secs(1), failures.next());
+            let failed = timeout(Duration::from_secs(1), failures.changed());
             assert_eq!(failed.await.is_ok(), expected, "{verb} {code}");
         }
     }
     let unanswered = Requests::default();
     let mut failures = unanswered.access_failures();
     drop(unanswered.begin(&Request::new(())));
-    assert!(failures.next().now_or_never().is_none());
+    assert!(failures.changed().now_or_never().is_none());
 }

@@ -1,10 +1,12 @@
+use std::time::Instant;
+
 use podloom_mutation::{
     CallFailure, MutatedPod, Note, PluginOutcome, PluginRun, PodRejection, PodRequest, RejectedPod,
     Write,
 };
 use serde_json::json;
 
-use super::{PATHS_BYTES, PODS, Passing, RecentPod, RecentPods};
+use super::{PATHS_BYTES, PODS, RecentPod, RecentPods};
 
 fn run(plugin: &str, outcome: PluginOutcome, paths: &[String]) -> PluginRun {
     let write = |path: &String| Write {
@@ -32,7 +34,8 @@ fn mutated(runs: Vec<PluginRun>) -> Result<MutatedPod, RejectedPod> {
 
 fn added(result: Option<&Result<MutatedPod, RejectedPod>>) -> RecentPod {
     let pods = RecentPods::default();
-    pods.add(Passing::begin(&PodRequest::default()), result);
+    let pod = RecentPod::of(&PodRequest::default());
+    pods.add(pod, Instant::now(), result);
     pods.latest().remove(0)
 }
 
@@ -44,7 +47,8 @@ fn the_latest_pods_are_remembered() {
             name: format!("p-{number}"),
             ..PodRequest::default()
         };
-        pods.add(Passing::begin(&request), Some(&mutated(Vec::new())));
+        let pod = RecentPod::of(&request);
+        pods.add(pod, Instant::now(), Some(&mutated(Vec::new())));
     }
     let latest = pods.latest();
     assert_eq!(latest.len(), PODS);

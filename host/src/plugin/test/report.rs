@@ -227,8 +227,7 @@ fn differences(expected: &str, found: &str) -> String {
 /// A pod as in a golden file: without the annotations that the host adds, since they change with every build of the plugin.
 pub(super) fn text_of(pod: &Value, before: &Value) -> anyhow::Result<String> {
     const ANNOTATIONS: &str = "/metadata/annotations";
-    let mut pod = pod.clone();
-    stamp::remove(&mut pod);
+    let mut pod = stamp::without(pod);
     if let Some(Value::Object(annotations)) = pod.pointer(ANNOTATIONS) {
         let is_ours = annotations.is_empty() && before.pointer(ANNOTATIONS).is_none();
         if let Some(Value::Object(metadata)) = pod.get_mut("metadata").filter(|_| is_ours) {

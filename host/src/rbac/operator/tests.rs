@@ -1,10 +1,11 @@
-use podloom_api::{SelenosisApi, SelenosisKind, crd};
+use clap::Parser;
+use podloom_api::{SelenosisKind, crd};
 use podloom_controllers::duties::{
-    Chain, GivenNames, Group, Names, Need, OwnKind, ResourceScope, Right, RightScope, Row, Switch,
-    Writers,
+    Chain, Group, Names, Need, OwnKind, ResourceScope, Right, RightScope, Row, Switch, Writers,
 };
 
-use super::{Installation, manifests};
+use super::manifests;
+use crate::cli::{Arguments, Command};
 
 /// A duty with a cluster-scoped kind.
 const CLUSTERS: Row = Row {
@@ -46,39 +47,38 @@ const CLUSTERS: Row = Row {
     chain: Chain::Needed,
 };
 
+/// What is printed with these options.
+fn printed(options: &[&str]) -> String {
+    let line = [&["podloom", "rbac"], options].concat();
+    let parsed = Arguments::try_parse_from(line).expect("options");
+    let Command::Rbac(arguments) = parsed.command else {
+        unreachable!("it is this command");
+    };
+    manifests(&CLUSTERS, &arguments)
+}
+
 #[test]
 fn a_cluster_scoped_kind_always_needs_a_cluster_role() {
+    let home = [
+        "--operator-namespace=home",
+        "--global-secret-namespace=podloom-system",
+    ];
     for (name, watched) in [
         ("everywhere", &[][..]),
-        ("in_namespaces", &["a", "b"]),
-        ("in_namespaces_with_default", &["a", "default"]),
+        ("in_namespaces", &["-na", "-nb"]),
+        ("in_namespaces_with_default", &["-na", "-ndefault"]),
     ] {
-        let installation = Installation {
-            api: SelenosisApi::Seed,
-            watched,
-            own: "home",
-            secrets: "podloom-system",
-            lease_namespace: "home",
-            names: GivenNames::default(),
-        };
-        insta::assert_snapshot!(name, manifests(&CLUSTERS, &installation));
+        insta::assert_snapshot!(name, printed(&[&home, watched].concat()));
     }
 }
 
 #[test]
 fn the_role_for_the_lease_is_in_the_namespace_of_the_lease() {
-    let installation = Installation {
-        api: SelenosisApi::Seed,
-        watched: &[],
-        own: "home",
-        secrets: "podloom-system",
-        lease_namespace: "leases",
-        names: GivenNames {
-            lease: Some("second"),
-            ..GivenNames::default()
-        },
-    };
-    let printed = manifests(&CLUSTERS, &installation);
+    let printed = printed(&[
+        "--operator-namespace=home",
+        "--lease-namespace=leases",
+        "--lease-name=second",
+    ]);
     let (_, role) = printed.split_once("kind: Role\n").expect("a Role");
     let (role, binding) = role.split_once("---\n").expect("its binding");
     assert!(role.contains("\n  namespace: leases\n"), "{role}");

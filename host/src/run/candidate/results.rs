@@ -1,12 +1,14 @@
 //! What became of the pods that the candidate got: counts, and groups of equal differences, in bounded memory.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use podloom_mutators::Serving;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::compare::groups::{Group, Groups, Kept, group};
 use crate::compare::{Difference, Verdict};
+use crate::output::short;
 use crate::run::history::{chain_state, timestamp};
 
 /// The longest path or name that is kept, in bytes. Both may come from a pod that the API server has not checked yet.
@@ -22,24 +24,15 @@ pub(super) struct Pair {
     pub(super) since: Option<SystemTime>,
 }
 
-/// What the candidate would have made of a pod, compared with the serving chain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Compared {
-    /// The same.
-    Same,
-    /// Another pod, other warnings, or a pod that the serving chain refuses.
-    Different,
-    /// A plugin denies it, and the serving chain does not.
-    Denied,
-    /// A plugin fails on it, and did not in the serving chain.
-    Failed,
-}
+/// What the candidate would have made of a pod, compared with the serving chain: the same, another pod or a pod that the serving chain
+/// refuses, denied, or failed.
+pub(super) const COMPARED: [&str; 4] = ["same", "different", "denied", "failed"];
 
 /// What became of pods, since both chains are there.
 #[derive(Debug)]
 pub(super) struct Results {
     pub(super) pair: Option<Pair>,
-    counts: [u64; Compared::ALL.len()],
+    pub(super) counts: BTreeMap<&'static str, u64>,
     pub(super) groups: Groups,
     /// How long the candidate took for all pods.
     took: Duration,
@@ -59,32 +52,19 @@ impl Pair {
     }
 }
 
-impl Compared {
-    pub(super) const ALL: [Self; 4] = [Self::Same, Self::Different, Self::Denied, Self::Failed];
-
-    /// One word, for programs.
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Same => "same",
-            Self::Different => "different",
-            Self::Denied => "denied",
-            Self::Failed => "failed",
-        }
-    }
-
-    pub(super) fn of(difference: Option<&Difference>) -> Self {
-        match difference.map(|difference| difference.verdict) {
-            None => Self::Same,
-            Some(Verdict::DeniedNow) => Self::Denied,
-            Some(Verdict::FailsNow | Verdict::IgnoredNow) => Self::Failed,
-            Some(
-                Verdict::RejectedOtherwise
-                | Verdict::AllowedNow
-                | Verdict::FailsNoMore
-                | Verdict::Changed
-                | Verdict::WarnedOtherwise,
-            ) => Self::Different,
-        }
+/// Which of these it is.
+pub(super) fn compared(difference: Option<&Difference>) -> &'static str {
+    match difference.map(|difference| difference.verdict) {
+        None => "same",
+        Some(Verdict::DeniedNow) => "denied",
+        Some(Verdict::FailsNow | Verdict::IgnoredNow) => "failed",
+        Some(
+            Verdict::RejectedOtherwise
+            | Verdict::AllowedNow
+            | Verdict::FailsNoMore
+            | Verdict::Changed
+            | Verdict::WarnedOtherwise,
+        ) => "different",
     }
 }
 
@@ -98,7 +78,7 @@ impl Results {
     fn since(pair: Option<Pair>, dropped_before: u64) -> Self {
         Self {
             pair,
-            counts: Default::default(),
+            counts: COMPARED.map(|it| (it, 0)).into(),
             groups: Groups::new(Kept::OF_THE_OPERATOR),
             took: Duration::ZERO,
             dropped_before,
@@ -125,17 +105,14 @@ impl Results {
         difference: Option<Difference>,
         took: Duration,
     ) {
-        let compared = Compared::of(difference.as_ref());
-        if let Some(count) = self.counts.get_mut(compared as usize) {
-            *count += 1;
-        }
+        *self
+            .counts
+            .entry(compared(difference.as_ref()))
+            .or_default() += 1;
         self.took += took;
         let difference = difference.map(shortened);
-        self.groups.add(namespace, &short(name), difference);
-    }
-
-    pub(super) fn count(&self, of: Compared) -> u64 {
-        self.counts.get(of as usize).copied().unwrap_or_default()
+        self.groups
+            .add(namespace, &short(name, TEXT, "..."), difference);
     }
 
     /// How long the candidate took for a pod on average.
@@ -149,12 +126,8 @@ impl Results {
     pub(super) fn answer(&self, candidate: &Serving, dropped: u64) -> Value {
         let pair = self.pair.as_ref();
         let mean = self.mean();
-        let mut pods: Map<_, _> = Compared::ALL
-            .map(|it| (it.as_str().to_owned(), self.count(it).into()))
-            .into_iter()
-            .collect();
-        let dropped = dropped.saturating_sub(self.dropped_before);
-        pods.insert("dropped".to_owned(), dropped.into());
+        let mut pods = json!(self.counts);
+        pods["dropped"] = dropped.saturating_sub(self.dropped_before).into();
         let groups = self.groups.sorted().into_iter();
         json!({
             "candidate": chain_state(candidate),
@@ -170,18 +143,10 @@ impl Results {
 
 fn shortened(mut difference: Difference) -> Difference {
     for change in &mut difference.changes {
-        change.path = short(&change.path);
-        change.general = short(&change.general);
+        change.path = short(&change.path, TEXT, "...").into_owned();
+        change.general = short(&change.general, TEXT, "...").into_owned();
     }
     difference
-}
-
-fn short(text: &str) -> String {
-    if text.len() <= TEXT {
-        return text.to_owned();
-    }
-    let end = text.floor_char_boundary(TEXT);
-    format!("{}...", text.get(..end).unwrap_or_default())
 }
 
 /// As in the report of `podloom chain diff`.

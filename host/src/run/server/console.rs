@@ -31,7 +31,6 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
 
 use super::{HTTP_LIMITS, only_here};
 use crate::drift::Counts;
-use crate::mutator::RecentPod;
 use crate::run::checks::{checks, is_ready};
 use crate::run::history::{History, chain_state, timestamp};
 use crate::run::state::{OperatorState, Role};
@@ -321,7 +320,7 @@ fn snapshot(console: &Console) -> Value {
             "plugins": chain.into_iter().flat_map(Chain::plugins).map(plugin).collect::<Value>(),
         },
         "reloads": history.attempts(),
-        "pods": history.pods.latest().iter().map(pod).collect::<Value>(),
+        "pods": history.pods.latest(),
         "latency": chain.map(|chain| latency(chain, &samples)).unwrap_or_default(),
         "objects": objects(state, &samples),
         "candidate": candidate.map(|candidate| candidate.answer(&serving)),
@@ -350,26 +349,6 @@ fn paths(paths: &[String]) -> Value {
     });
     let shown: Vec<&String> = shown.collect();
     json!({ "more": paths.len() - shown.len(), "paths": shown })
-}
-
-fn pod(pod: &RecentPod) -> Value {
-    json!({
-        "number": pod.number,
-        "at": timestamp(pod.at),
-        "kind": pod.kind,
-        "namespace": pod.namespace,
-        "name": pod.name,
-        "dryRun": pod.dry_run,
-        "verdict": pod.verdict,
-        "milliseconds": pod.took.as_secs_f64() * 1000.0,
-        "plugins": pod.runs.iter().map(|run| json!({
-            "name": run.plugin,
-            "outcome": run.outcome,
-            "writes": run.writes,
-            "refusedWrites": run.refused_writes,
-            "paths": run.paths,
-        })).collect::<Value>(),
-    })
 }
 
 /// How many calls of each plugin took how long, since the operator started. Each bucket has the calls that took no longer than it, in
@@ -431,16 +410,14 @@ fn drift(samples: &[Sample]) -> Value {
     let mut namespaces: Vec<(&str, Counts)> = namespaces.into_iter().collect();
     let rank = |it: &Counts| (it.missed.saturating_add(it.changed), it.older);
     namespaces.sort_by_key(|(_, counts)| Reverse(rank(counts)));
-    let show =
-        |it: &Counts| json!({ "missed": it.missed, "changed": it.changed, "older": it.older });
     let rows = namespaces.iter().take(NAMESPACES).map(|(name, counts)| {
-        let mut row = show(counts);
+        let mut row = json!(counts);
         row["namespace"] = json!(name);
         row
     });
     json!({
         "looks": looks,
-        "all": show(&all),
+        "all": all,
         "namespaces": rows.collect::<Value>(),
         "moreNamespaces": namespaces.len().saturating_sub(NAMESPACES),
     })

@@ -13,15 +13,14 @@ use tokio_util::sync::CancellationToken;
 use tracing::trace;
 
 use super::super::QUEUE;
-use super::super::export::Endpoint;
-use super::super::export::Exporter;
+use super::super::export::{Exporter, endpoint};
 use super::{Step, TRACES, UID, shown, steps};
 
 /// More than any test takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// An exporter with so many steps in its queue, and what puts more into it.
-fn exporter(count: usize, endpoint: &str) -> (Exporter, Sender<Step>) {
+fn exporter(count: usize, url: &str) -> (Exporter, Sender<Step>) {
     let (sender, queue) = mpsc::channel(QUEUE);
     let made = steps(|| trace!(target: TRACES, trace = UID, step = "session", seconds = 1.0));
     let step = made.into_iter().next().expect("a step");
@@ -29,7 +28,7 @@ fn exporter(count: usize, endpoint: &str) -> (Exporter, Sender<Step>) {
         sender.try_send(step.clone()).expect("room for it");
     }
     let exporter = Exporter {
-        endpoint: Arc::new(endpoint.parse::<Endpoint>().expect("a URL")),
+        endpoint: endpoint(url).expect("a URL"),
         queue,
         metrics: SendMetrics::default(),
     };

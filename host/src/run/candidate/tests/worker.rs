@@ -12,7 +12,7 @@ use super::super::Worker;
 use crate::load;
 use crate::mutator::{ChainMutator, Witness};
 use crate::run::candidate::CandidateMetrics;
-use crate::run::candidate::results::{Compared, Results};
+use crate::run::candidate::results::Results;
 
 /// A chain without plugins.
 fn chain() -> Chain {
@@ -87,7 +87,7 @@ async fn pods_are_compared_until_nobody_sends_them_any_more() {
     }
     tried.until(3);
     let results = tried.results.lock().unwrap();
-    assert_eq!(results.count(Compared::Same), 3, "{results:?}");
+    assert_eq!(results.counts["same"], 3, "{results:?}");
     assert!(results.mean().is_some_and(|mean| mean > Duration::ZERO));
     let digest = tried.mutator.chain();
     assert_eq!(results.pair.as_ref().unwrap().serving, digest);

@@ -1,10 +1,12 @@
-use super::super::{Change, Granted, Grants, changes, listed};
+use podloom_mutators::PluginGrants;
+
+use super::super::{Change, Grants, changes, listed};
 
 fn grants(plugins: &[(&str, &[&str], &[&str])]) -> Grants {
     let owned = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect();
     let granted = plugins.iter().map(|(name, allow, read)| {
         let (allow, read) = (owned(allow), owned(read));
-        ((*name).to_owned(), Granted { allow, read })
+        ((*name).to_owned(), PluginGrants { allow, read })
     });
     granted.collect()
 }
