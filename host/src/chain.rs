@@ -22,7 +22,7 @@ use crate::explain::{count, sheet};
 use crate::feed::FoundPod;
 use crate::output::{QUIET, json_text, paint};
 use crate::render::pod::Subject;
-use crate::subjects::{Warnings, subjects};
+use crate::subjects::subjects;
 use crate::{feed, load, manifest, output, source_age};
 
 /// Loads and proves a chain, and prints what each plugin may do.
@@ -38,7 +38,7 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<(), CommandError> {
         files: &arguments.pods,
         corpus: arguments.corpus.as_deref(),
         namespace: &arguments.namespace,
-        warnings: Warnings::Printed,
+        warn: output::warn,
     };
     let mut orders = Orders::new(&chain);
     for (name, pod, request) in sample_pods() {
@@ -71,7 +71,8 @@ pub(crate) struct Pods<'a> {
     pub(crate) corpus: Option<&'a Path>,
     /// The namespace of objects without one.
     pub(crate) namespace: &'a str,
-    pub(crate) warnings: Warnings,
+    /// What becomes of the warnings about files.
+    pub(crate) warn: fn(&Diagnostic),
 }
 
 impl Pods<'_> {
@@ -79,7 +80,7 @@ impl Pods<'_> {
         files: &[],
         corpus: None,
         namespace: "default",
-        warnings: Warnings::Printed,
+        warn: output::warn,
     };
 
     fn are_none(&self) -> bool {
@@ -221,7 +222,7 @@ fn try_pods(chain: &Chain, pods: &Pods<'_>, each: Each<'_>) -> Result<String, Co
     };
     if !pods.files.is_empty() {
         let documents = manifest::read(pods.files)?;
-        for (document, subject) in subjects(&documents, pods.namespace, pods.warnings)? {
+        for (document, subject) in subjects(&documents, pods.namespace, pods.warn)? {
             try_one(&document.title(), subject, &|message| {
                 document.diagnostic(&[], message)
             });

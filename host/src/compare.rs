@@ -9,6 +9,7 @@ use podloom_pod_path::{ChangeKind, PodChange, compare};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::manifest::escape;
 use crate::stamp;
 
 /// The lists of containers whose names belong to the pod.
@@ -86,7 +87,7 @@ impl OwnContainers {
             let containers = pod.get("spec").and_then(|spec| spec.get(list)?.as_array());
             for container in containers.into_iter().flatten() {
                 if let Some(Value::String(name)) = container.get("name") {
-                    let name = name.replace('~', "~0").replace('/', "~1");
+                    let name = escape(name);
                     own.push((list, format!("/spec/{list}/[name={name}]")));
                 }
             }

@@ -374,17 +374,7 @@ fn expanded(rendered: &[(&Document, Rendered)]) -> Option<String> {
 }
 
 fn title(document: &Document, pass: &Pass, namespace: &str) -> String {
-    let namespace = document.namespace(namespace);
-    let name = match document.name() {
-        "" => "(name to be generated)",
-        name => name,
-    };
-    let template = pass.template.as_deref().map(|path| format!(", {path}"));
-    shown(&format!(
-        "{} {namespace}/{name}{}",
-        document.kind,
-        template.unwrap_or_default()
-    ))
+    shown(&pod::title(document, pass.template.as_deref(), namespace))
 }
 
 // What became of an object.

@@ -1,30 +1,18 @@
 //! The pods in files, for commands that try plugins on them.
 
-use crate::error::CommandError;
+use crate::error::{CommandError, Diagnostic};
 use crate::manifest::{self, Document, DocumentKind, Unknown};
-use crate::output;
 use crate::render::Namespaces;
 use crate::render::pod::{Subject, subject};
 
-/// Whether the warnings about files are printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Warnings {
-    /// Yes.
-    Printed,
-    /// No: the user has seen them.
-    Known,
-}
-
-/// The pods among the documents, and those in pod templates.
+/// The pods among the documents, and those in pod templates. The user gets the warnings about files by `warn`.
 pub(crate) fn subjects<'a>(
     documents: &'a [Document],
     namespace: &str,
-    warnings: Warnings,
+    warn: fn(&Diagnostic),
 ) -> Result<Vec<(&'a Document, Subject)>, CommandError> {
     let findings = manifest::check(documents, Unknown::LeftOut)?;
-    if warnings == Warnings::Printed {
-        findings.warnings.iter().for_each(output::warn);
-    }
+    findings.warnings.iter().for_each(warn);
     if !findings.errors.is_empty() {
         return Err(CommandError::Invalid(findings.errors));
     }

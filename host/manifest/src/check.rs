@@ -181,42 +181,34 @@ impl Schema {
     fn explain(&self, document: &Document, error: &ValidationError<'_>, findings: &mut Findings) {
         // Steps need the document: a version such as "143" is a key, though it looks like an index.
         let mut path = document::steps(&document.value, error.instance_path().as_str());
-        match error.kind() {
+        let message = match error.kind() {
             ValidationErrorKind::AdditionalProperties { unexpected } => {
                 let known = self.siblings(error.schema_path().as_str());
                 for field in unexpected {
                     path.push(Step::Key(field.clone()));
-                    let message = unknown_field(field, &known);
-                    findings
-                        .errors
-                        .push(document.diagnostic_at_key(&path, message));
+                    let unknown = document.diagnostic_at_key(&path, unknown_field(field, &known));
+                    findings.errors.push(unknown);
                     path.pop();
                 }
+                return;
             }
             ValidationErrorKind::Required { property } => {
                 let field = property.as_str().unwrap_or_default();
-                let message = format!("the field {field} is required");
-                findings.errors.push(document.diagnostic(&path, message));
+                format!("the field {field} is required")
             }
             ValidationErrorKind::Type { kind } => {
-                let expected = expected_types(kind);
-                let message = wrong_type(document, &path, error.instance(), &expected);
-                findings.errors.push(document.diagnostic(&path, message));
+                wrong_type(document, &path, error.instance(), &expected_types(kind))
             }
             ValidationErrorKind::Enum { options } => {
-                let message = format!(
-                    "is {} and must be {}",
-                    value(error.instance()),
-                    one_of(options)
-                );
-                findings.errors.push(document.diagnostic(&path, message));
+                let (is, options) = (value(error.instance()), one_of(options));
+                format!("is {is} and must be {options}")
             }
             kind => {
                 let message = in_words(kind, error.instance());
-                let message = message.unwrap_or_else(|| error.to_string());
-                findings.errors.push(document.diagnostic(&path, message));
+                message.unwrap_or_else(|| error.to_string())
             }
-        }
+        };
+        findings.errors.push(document.diagnostic(&path, message));
     }
 
     /// The known fields of the map in which an unknown one was found.

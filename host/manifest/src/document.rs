@@ -204,7 +204,7 @@ pub(super) fn expand(value: &Value, pointer: &str) -> Vec<Vec<Step>> {
 }
 
 /// A key as a segment of a JSON pointer.
-pub(super) fn escape(key: &str) -> String {
+pub fn escape(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 

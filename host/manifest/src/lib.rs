@@ -12,7 +12,9 @@ mod untouched;
 mod written;
 
 pub use check::{Schemas, check, check_with};
-pub use document::{Document, Step, controller, get, get_mut, metadata, name as field_name, steps};
+pub use document::{
+    Document, Step, controller, escape, get, get_mut, metadata, name as field_name, steps,
+};
 pub use kinds::{
     DocumentKind, NamedTemplate, Outlined, Template, apply as name_templates, is_cleaner,
     is_infrastructure, kind, workload,

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::proof::Proof;
 use crate::managed_fields::{Entry, ManagedFields};
+use crate::manifest::escape;
 use crate::output;
 use crate::stamp::{self, Stamp};
 
@@ -206,7 +207,7 @@ fn write_fields(
     indent: usize,
 ) -> anyhow::Result<()> {
     for (key, value) in fields {
-        let path = format!("{path}/{}", key.replace('~', "~0").replace('/', "~1"));
+        let path = format!("{path}/{}", escape(key));
         let has_more = match value {
             Value::Object(inner) => !inner.is_empty(),
             Value::Array(elements) => !elements.is_empty(),

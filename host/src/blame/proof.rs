@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::error::CommandError;
 use crate::feed::FoundPod;
 use crate::load;
+use crate::manifest::escape;
 
 /// Whether lines are proved.
 pub(super) enum Proof {
@@ -74,8 +75,7 @@ fn add(tree: &mut Tree, path: String, value: &Value) {
         Value::Null => return,
         Value::Object(fields) => {
             let fields = fields.iter();
-            let escaped = |key: &str| key.replace('~', "~0").replace('/', "~1");
-            fields.map(|(key, value)| (escaped(key), value)).collect()
+            fields.map(|(key, value)| (escape(key), value)).collect()
         }
         Value::Array(elements) => {
             let segments = element_segments(&path, elements).into_iter();

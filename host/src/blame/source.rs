@@ -13,8 +13,8 @@ use crate::lists::{Place, Trouble};
 use crate::manifest::{Document, DocumentKind};
 use crate::render::Namespaces;
 use crate::render::pod::{Subject, subject_of};
-use crate::subjects::{Warnings, subjects};
-use crate::{lists, load, manifest};
+use crate::subjects::subjects;
+use crate::{lists, load, manifest, output};
 
 /// The pod, and where it came from, or why that is not known.
 pub(super) async fn read(
@@ -93,7 +93,7 @@ fn pod_in(file: &str) -> Result<Document, CommandError> {
 /// The only pod or pod template in a file, as it comes to the chain in this namespace.
 fn of_template(file: &str, namespace: &str) -> Result<FoundPod, CommandError> {
     let documents = manifest::read(&[file.to_owned()])?;
-    let mut subjects = subjects(&documents, namespace, Warnings::Printed)?;
+    let mut subjects = subjects(&documents, namespace, output::warn)?;
     match (subjects.pop(), subjects.len()) {
         (Some((document, subject)), 0) => Ok(FoundPod {
             namespace: namespace.to_owned(),

@@ -61,7 +61,9 @@ async fn collect(
     kept: Kept,
 ) -> Result<Groups, CommandError> {
     let mut groups = Groups::new(kept);
-    let mut progress = Progress::new();
+    // On a terminal, the pods are counted if it takes long.
+    let mut shown = std::io::stderr().is_terminal().then(Instant::now);
+    let mut is_counted = false;
     // Enough that no processor waits for the next pod.
     let at_once = 2 * available_parallelism().map_or(1, usize::from);
     let pods = stream::unfold(queue, async |mut queue| {
@@ -74,40 +76,15 @@ async fn collect(
     while let Some(compared) = compared.next().await {
         let (namespace, name, difference) = compared.map_err(anyhow::Error::new)?;
         groups.add(&namespace, &name, difference);
-        progress.show(groups.all.pods);
+        if shown.is_some_and(|shown| shown.elapsed() > SHOWN) {
+            (shown, is_counted) = (Some(Instant::now()), true);
+            output::print_note(&format!("\r{} pods compared", groups.all.pods));
+        }
     }
-    progress.clear();
+    if is_counted {
+        output::print_note("\r\x1b[K");
+    }
     Ok(groups)
-}
-
-/// Counts pods on a terminal, if it takes long.
-struct Progress {
-    /// None if standard error is no terminal.
-    shown: Option<Instant>,
-    is_there: bool,
-}
-
-impl Progress {
-    fn new() -> Self {
-        Self {
-            shown: std::io::stderr().is_terminal().then(Instant::now),
-            is_there: false,
-        }
-    }
-
-    fn show(&mut self, pods: u64) {
-        if self.shown.is_some_and(|shown| shown.elapsed() > SHOWN) {
-            self.shown = Some(Instant::now());
-            self.is_there = true;
-            output::print_note(&format!("\r{pods} pods compared"));
-        }
-    }
-
-    fn clear(&self) {
-        if self.is_there {
-            output::print_note("\r\x1b[K");
-        }
-    }
 }
 
 // The two chains, and one pod on its way through both.

@@ -10,7 +10,7 @@ use crate::manifest::{
     Depth, Document, DocumentKind, Findings, Outlined, Schemas, Template, Unknown, field_name,
 };
 use crate::render::browser::Configs;
-use crate::render::pod::{Subject, subject};
+use crate::render::pod::{Subject, subject, title};
 use crate::render::{Namespaces, browser, sort};
 use crate::{manifest, output, render};
 
@@ -70,7 +70,11 @@ impl Files {
         self.documents.into_iter().flat_map(move |document| {
             let document = document.unfold();
             let found = pods(&document, &configs, &namespaces, &namespace);
-            let named = |(template, subject)| found_pod(&document, &namespace, template, subject);
+            let named = |(template, subject): (Option<String>, Subject)| FoundPod {
+                namespace: document.namespace(&namespace).to_owned(),
+                name: title(&document, template.as_deref(), &namespace),
+                subject,
+            };
             match found {
                 Ok(found) => found.into_iter().map(named).map(Ok).collect(),
                 Err(error) => vec![Err(error)],
@@ -150,27 +154,4 @@ fn checked(arguments: &PodArguments) -> Result<(Vec<Outlined>, Findings), Comman
     add(&corpus, &[], Depth::Recursive)?;
     findings.errors.append(&mut unreadable);
     Ok((all, findings))
-}
-
-fn found_pod(
-    document: &Document,
-    default_namespace: &str,
-    template: Option<String>,
-    subject: Subject,
-) -> FoundPod {
-    let namespace = document.namespace(default_namespace);
-    let name = match document.name() {
-        "" => "(name to be generated)",
-        name => name,
-    };
-    let template = template.map(|path| format!(", {path}"));
-    FoundPod {
-        name: format!(
-            "{} {namespace}/{name}{}",
-            document.kind,
-            template.unwrap_or_default()
-        ),
-        namespace: namespace.to_owned(),
-        subject,
-    }
 }

@@ -23,7 +23,7 @@ use crate::error::{CommandError, Diagnostic};
 use crate::explain::count;
 use crate::feed::FoundPod;
 use crate::output::{QUIET, paint};
-use crate::subjects::{Warnings, subjects};
+use crate::subjects::subjects;
 use crate::{chain, feed, load, manifest, output, source_age};
 
 /// The result for a file of pods.
@@ -65,7 +65,12 @@ fn check(arguments: &TestArguments, plugin: &Path) -> Result<(), CommandError> {
         engine: load::engine_as_in_operator()?,
         name: plugin.display().to_string(),
         file: load::file(plugin)?,
-        rights: rights(arguments, plugin)?,
+        entry: arguments
+            .chain
+            .as_deref()
+            .map(|chain| find(chain, plugin, arguments.entry.as_deref()))
+            .transpose()?,
+        allow: arguments.allow.clone(),
         config: arguments
             .config
             .as_deref()
@@ -98,17 +103,6 @@ fn check(arguments: &TestArguments, plugin: &Path) -> Result<(), CommandError> {
     match errors.is_empty() {
         true => Ok(()),
         false => Err(CommandError::CheckFailed(errors)),
-    }
-}
-
-fn rights(arguments: &TestArguments, plugin: &Path) -> Result<Rights, CommandError> {
-    match &arguments.chain {
-        Some(chain) => {
-            let entry = find(chain, plugin, arguments.entry.as_deref())?;
-            Ok(Rights::Entry(entry))
-        }
-        None if arguments.allow.is_empty() => Ok(Rights::Asked),
-        None => Ok(Rights::Allowed(arguments.allow.clone())),
     }
 }
 
@@ -156,7 +150,7 @@ fn try_file(
     let documents = manifest::read(&[file.to_owned()])?;
     let mut tried = Tried::default();
     let mut texts = Vec::new();
-    for (document, subject) in subjects(&documents, &arguments.namespace, Warnings::Printed)? {
+    for (document, subject) in subjects(&documents, &arguments.namespace, output::warn)? {
         let outcome = match trial::of(chain, &subject) {
             Ok(trial) => {
                 let broken = chain.plugins().iter();
@@ -315,7 +309,7 @@ fn try_chain(arguments: &TestArguments) -> Result<(), CommandError> {
         files: &pods,
         corpus: arguments.corpus.as_deref(),
         namespace: &arguments.namespace,
-        warnings: Warnings::Known,
+        warn: |_| {},
     };
     let tried = chain::prove(bundle, &loaded, &pods, &mut |_, _, _| {})?;
     output::print(&format!("chain {}: {tried}\n", bundle.display()))
@@ -433,23 +427,16 @@ fn try_all(
 /// The name of the plugin's file in that chain.
 const FILE: &str = "plugin.wasm";
 
-/// Which rights the plugin gets.
-enum Rights {
-    /// Exactly those that it asks for.
-    Asked,
-    /// To write these paths, whatever it asks for.
-    Allowed(Vec<String>),
-    /// Those of this entry of a chain.
-    Entry(Map<String, Value>),
-}
-
 /// The plugin under test, and how it is set up.
 struct Bench {
     engine: Arc<Engine>,
     /// The plugin's file as the user named it.
     name: String,
     file: Vec<u8>,
-    rights: Rights,
+    /// The entry of a chain whose rights it gets.
+    entry: Option<Map<String, Value>>,
+    /// Without an entry: the paths that it may write; if there are none, exactly those that it asks for.
+    allow: Vec<String>,
     /// The configuration for cases that have none of their own.
     config: Option<ConfigFile>,
     is_idempotent: bool,
@@ -476,10 +463,9 @@ impl Bench {
     }
 
     fn bundle(&self, config: Option<&ConfigFile>) -> Result<Bundle, CommandError> {
-        let mut entry = match &self.rights {
-            Rights::Entry(entry) => entry.clone(),
-            Rights::Asked => self.entry(config, None)?,
-            Rights::Allowed(paths) => self.entry(config, Some(paths))?,
+        let mut entry = match &self.entry {
+            Some(entry) => entry.clone(),
+            None => self.own_entry(config)?,
         };
         entry.insert("file".to_owned(), FILE.into());
         if let Some(config) = config {
@@ -500,17 +486,16 @@ impl Bench {
         .map_err(|error| CommandError::Other(anyhow::Error::new(error)))
     }
 
-    /// An entry that grants what the plugin asks for, or these paths instead of the writes that it asks for.
-    fn entry(
-        &self,
-        config: Option<&ConfigFile>,
-        allow: Option<&[String]>,
-    ) -> Result<Map<String, Value>, CommandError> {
+    /// An entry that grants what the plugin asks for, or the given paths instead of the writes that it asks for.
+    fn own_entry(&self, config: Option<&ConfigFile>) -> Result<Map<String, Value>, CommandError> {
         let fields = config.map(|config| config.fields.clone());
         let found = inspect(&self.engine, &self.file, Some(&fields.unwrap_or_default()))
             .map_err(|error| unusable(&self.name, error, config))?;
         let about = found.description;
-        let writes = allow.map_or(about.writes, <[String]>::to_vec);
+        let writes = match self.allow.is_empty() {
+            true => about.writes,
+            false => self.allow.clone(),
+        };
         let fields = [
             ("name", about.name.into()),
             ("allow", writes.into()),

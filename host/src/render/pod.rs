@@ -63,6 +63,18 @@ pub(crate) fn subject_of(
     Subject { pod, request }
 }
 
+/// As `Deployment shop/web`, with the field of the template if the object can have several.
+pub(crate) fn title(document: &Document, template: Option<&str>, namespace: &str) -> String {
+    let namespace = document.namespace(namespace);
+    let name = match document.name() {
+        "" => "(name to be generated)",
+        name => name,
+    };
+    let template = template.map(|path| format!(", {path}"));
+    let template = template.unwrap_or_default();
+    format!("{} {namespace}/{name}{template}", document.kind)
+}
+
 /// Passes a Pod through the chain.
 pub(super) fn render(document: &Document, setting: &Setting<'_>) -> Result<Rendered, ObjectError> {
     let Subject { pod, request } = subject(
