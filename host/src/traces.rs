@@ -32,7 +32,6 @@ use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
 pub(crate) use self::export::{Exporter, endpoint};
-use crate::output;
 
 /// How many steps wait to be sent. What does not fit is dropped.
 const QUEUE: usize = 4096;
@@ -275,7 +274,8 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collect {
 
 /// The start of a text. Steps wait in a queue, and what a review says comes from outside.
 fn short(text: &str) -> Value {
-    output::short(text, TEXT_BYTES, "").into()
+    let end = text.floor_char_boundary(TEXT_BYTES);
+    text.get(..end).unwrap_or_default().into()
 }
 
 impl Said {
