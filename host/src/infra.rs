@@ -7,14 +7,14 @@ use podloom_api::{
 };
 use podloom_engine::finding::Findings;
 use podloom_infrastructure::offline::{self, Request};
-use podloom_infrastructure::validate::ClusterAround;
+use podloom_infrastructure::validate;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::cli::{Format, InfraCheckArguments};
 use crate::error::{CommandError, Diagnostic, escape_controls};
 use crate::explain::count;
-use crate::manifest::{Depth, Document, DocumentKind, Unknown};
+use crate::manifest::{Depth, Document, DocumentKind, Schemas, Unknown};
 use crate::render::{Problems, typed};
 use crate::{manifest, output, render};
 
@@ -32,7 +32,7 @@ pub(crate) fn check(arguments: &InfraCheckArguments) -> Result<(), CommandError>
         files => Some(read(files, arguments, &mut problems)?.0),
     };
     let namespace = arguments.namespace.as_str();
-    let new = objects(&documents, namespace, &mut problems)?;
+    let new = objects(&documents, before.as_deref(), namespace, &mut problems)?;
     let previous = before
         .as_deref()
         .map(|documents| Objects::read(documents, namespace, Status::Read));
@@ -79,13 +79,21 @@ fn read(
     Ok((documents, others.len()))
 }
 
-/// Reads the objects, and checks them against their schemas. One that breaks its schema is checked further if it fits its type.
+/// Reads the objects, and checks them against their schemas and rules. One that breaks them is checked further if it fits its type.
 fn objects<'a>(
     documents: &'a [Document],
-    namespace: &str,
+    before: Option<&[Document]>,
+    namespace: &'a str,
     problems: &mut Problems,
 ) -> Result<Objects<'a>, CommandError> {
-    let checked = manifest::check(documents, Unknown::LeftOut)?;
+    let previous = |document: &Document| {
+        let wanted = identity(document, namespace)?;
+        let mut before = before?.iter();
+        let found = before.find(|it| identity(it, namespace) == Some(wanted))?;
+        Some(&found.value)
+    };
+    let mut schemas = Schemas::default();
+    let checked = manifest::check_with(&mut schemas, documents, Unknown::LeftOut, &previous)?;
     problems.errors.extend(checked.errors);
     problems.warnings.extend(checked.warnings);
     let duplicates = render::duplicates(documents, namespace);
@@ -118,13 +126,12 @@ fn check_all<'a>(
     problems: &mut Problems,
 ) -> Vec<Planned<'a>> {
     for provider in &new.providers {
-        let old = previous.and_then(|it| same(&it.providers, provider));
-        let findings = offline::provider(&provider.value, old);
+        let findings = validate::provider(&provider.value, None);
         report(provider.document, &findings, problems);
     }
     for cloud in &new.clouds {
-        let old = previous.and_then(|it| same(&it.clouds, cloud));
-        report(cloud.document, &offline::cloud(&cloud.value, old), problems);
+        let findings = validate::cloud(&cloud.value, None);
+        report(cloud.document, &findings, problems);
     }
     let mut planned = Vec::new();
     for cluster in &new.clusters {
@@ -133,10 +140,8 @@ fn check_all<'a>(
             document, value, ..
         } = cluster;
         let assumed = arguments.allow_file_references.then_some(true);
-        let around = ClusterAround {
-            allows_file_references: new.allows_file_references(cluster).or(assumed),
-        };
-        report(document, &offline::cluster(value, old, around), problems);
+        let allows = new.allows_file_references(cluster).or(assumed);
+        report(document, &validate::cluster(value, None, allows), problems);
         match offline::request(value, old) {
             Request::Unsupported(refusals) => {
                 let findings = Findings {
@@ -166,15 +171,21 @@ fn report(document: &Document, findings: &Findings, problems: &mut Problems) {
 struct Object<'a, K> {
     document: &'a Document,
     value: K,
-    kind: InfrastructureKind,
-    /// Its namespace; empty for a kind that has none.
-    namespace: String,
+    identity: Identity<'a>,
 }
 
-impl<K> Object<'_, K> {
-    fn is(&self, kind: InfrastructureKind, namespace: &str, name: &str) -> bool {
-        self.kind == kind && self.namespace == namespace && self.document.name() == name
-    }
+/// The kind of an object, its namespace, which is empty for a kind that has none, and its name.
+type Identity<'a> = (InfrastructureKind, &'a str, &'a str);
+
+fn identity<'a>(document: &'a Document, namespace: &'a str) -> Option<Identity<'a>> {
+    let DocumentKind::Infrastructure(kind) = manifest::kind(document) else {
+        return None;
+    };
+    let home = match kind.is_global() {
+        true => "",
+        false => document.namespace(namespace),
+    };
+    Some((kind, home, document.name()))
 }
 
 /// What is read of the status of an object.
@@ -197,26 +208,22 @@ struct Objects<'a> {
 }
 
 impl<'a> Objects<'a> {
-    fn read(documents: &'a [Document], namespace: &str, status: Status) -> Self {
+    fn read(documents: &'a [Document], namespace: &'a str, status: Status) -> Self {
         use InfrastructureKind as Kind;
         let mut objects = Self::default();
         for (index, document) in documents.iter().enumerate() {
-            let DocumentKind::Infrastructure(kind) = manifest::kind(document) else {
+            let Some(identity) = identity(document, namespace) else {
                 continue;
             };
-            let home = match kind.is_global() {
-                true => "",
-                false => document.namespace(namespace),
-            };
-            let read = match kind {
+            let read = match identity.0 {
                 Kind::Cluster => {
-                    object(document, kind, home, status).map(|it| objects.clusters.push(it))
+                    object(document, identity, status).map(|it| objects.clusters.push(it))
                 }
                 Kind::Cloud | Kind::GlobalCloud => {
-                    object(document, kind, home, status).map(|it| objects.clouds.push(it))
+                    object(document, identity, status).map(|it| objects.clouds.push(it))
                 }
                 Kind::InfrastructureProvider | Kind::GlobalInfrastructureProvider => {
-                    object(document, kind, home, status).map(|it| objects.providers.push(it))
+                    object(document, identity, status).map(|it| objects.providers.push(it))
                 }
             };
             if let Err(diagnostic) = read {
@@ -229,40 +236,38 @@ impl<'a> Objects<'a> {
     /// Whether the templates of a Cluster may name files; none if the files lack its cloud, or the provider of that.
     fn allows_file_references(&self, cluster: &Object<'_, ClusterObject>) -> Option<bool> {
         use InfrastructureKind as Kind;
-        let home = cluster.namespace.as_str();
+        let (_, home, _) = cluster.identity;
         let cloud_ref = cluster.value.spec.cloud_ref.as_ref()?;
-        let (kind, namespace) = match cloud_ref.kind {
-            CloudKind::Cloud => (Kind::Cloud, home),
-            CloudKind::GlobalCloud => (Kind::GlobalCloud, ""),
+        let named = cloud_ref.name.as_str();
+        let wanted = match cloud_ref.kind {
+            CloudKind::Cloud => (Kind::Cloud, home, named),
+            CloudKind::GlobalCloud => (Kind::GlobalCloud, "", named),
         };
-        let mut clouds = self.clouds.iter();
-        let cloud = clouds.find(|it| it.is(kind, namespace, &cloud_ref.name))?;
+        let cloud = self.clouds.iter().find(|it| it.identity == wanted)?;
+        let (_, home, _) = cloud.identity;
         let provider_ref = &cloud.value.spec.provider_ref;
-        let (kind, namespace) = match provider_ref.kind {
-            ProviderKind::InfrastructureProvider => {
-                (Kind::InfrastructureProvider, cloud.namespace.as_str())
+        let named = provider_ref.name.as_str();
+        let wanted = match provider_ref.kind {
+            ProviderKind::InfrastructureProvider => (Kind::InfrastructureProvider, home, named),
+            ProviderKind::GlobalInfrastructureProvider => {
+                (Kind::GlobalInfrastructureProvider, "", named)
             }
-            ProviderKind::GlobalInfrastructureProvider => (Kind::GlobalInfrastructureProvider, ""),
         };
-        let mut providers = self.providers.iter();
-        let provider = providers.find(|it| it.is(kind, namespace, &provider_ref.name))?;
+        let provider = self.providers.iter().find(|it| it.identity == wanted)?;
         Some(provider.value.spec.im.allow_file_references)
     }
 }
 
 /// Returns the object of the same kind, namespace and name.
 fn same<'o, K>(objects: &'o [Object<'_, K>], other: &Object<'_, K>) -> Option<&'o K> {
-    let name = other.document.name();
-    let mut objects = objects.iter();
-    let found = objects.find(|it| it.is(other.kind, &other.namespace, name));
+    let found = objects.iter().find(|it| it.identity == other.identity);
     found.map(|it| &it.value)
 }
 
-/// Reads a document of this kind and namespace as its type.
+/// Reads a document as the type of its kind.
 fn object<'a, S, U>(
     document: &'a Document,
-    kind: InfrastructureKind,
-    namespace: &str,
+    identity: Identity<'a>,
     status: Status,
 ) -> Result<Object<'a, Stored<S, U>>, Diagnostic>
 where
@@ -279,13 +284,12 @@ where
         None => typed(document)?,
     };
     // A kind without namespaces has none, whatever its manifest says.
-    let home = Some(namespace).filter(|it| !it.is_empty());
+    let home = Some(identity.1).filter(|it| !it.is_empty());
     value.metadata.namespace = home.map(str::to_owned);
     Ok(Object {
         document,
         value,
-        kind,
-        namespace: namespace.to_owned(),
+        identity,
     })
 }
 

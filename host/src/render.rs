@@ -52,8 +52,10 @@ impl Problems {
         let known = self.errors.len();
         for finding in &findings.refusals {
             let error = diagnostic(document, finding, finding.text.clone());
-            let mut earlier = self.errors.iter_mut().take(known);
-            match earlier.find(|it| it.position == error.position && it.field == error.field) {
+            let earlier = self.errors.iter_mut().take(known);
+            let earlier = earlier.filter(|it| it.is_beside(&error));
+            // The same words first.
+            match earlier.min_by_key(|it| it.message != error.message) {
                 Some(earlier) => again(earlier, error),
                 None => self.errors.push(error),
             }

@@ -259,7 +259,7 @@ written!(PropagationPolicy: Background, Foreground);
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new("!self.delete || has(self.reference.name) || (has(self.reference.matchLabels) && size(self.reference.matchLabels) > 0) || (has(self.reference.labelSelector) && ((has(self.reference.labelSelector.matchLabels) && size(self.reference.labelSelector.matchLabels) > 0) || (has(self.reference.labelSelector.matchExpressions) && size(self.reference.labelSelector.matchExpressions) > 0)))").message("an empty selector would delete all objects of this kind, give at least one label")
+    validation = Rule::new("!self.delete || has(self.reference.name) || (has(self.reference.matchLabels) && size(self.reference.matchLabels) > 0) || (has(self.reference.labelSelector) && ((has(self.reference.labelSelector.matchLabels) && size(self.reference.labelSelector.matchLabels) > 0) || (has(self.reference.labelSelector.matchExpressions) && size(self.reference.labelSelector.matchExpressions) > 0)))").message("an empty selector would delete all objects of this kind, give at least one label").field_path(".reference")
 )]
 pub struct CleanerTarget {
     /// Name it: conditions use this name as a variable. It begins with a letter or an underscore, and has letters, digits and

@@ -200,8 +200,8 @@ pub struct ApplicationCredential {
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new("has(self.host) == has(oldSelf.host) && (!has(self.host) || self.host == oldSelf.host)").message("host cannot be changed, added or removed: machines would be lost; create another cloud"),
-    validation = Rule::new("!has(self.parameters) || !has(self.secretParameters) || self.parameters.all(n, !(n in self.secretParameters))").message("a name can be in parameters or in secretParameters, not in both")
+    validation = Rule::new("has(self.host) == has(oldSelf.host) && (!has(self.host) || self.host == oldSelf.host)").message("host cannot be changed, added or removed: machines would be lost; create another cloud").field_path(".host"),
+    validation = Rule::new("!has(self.parameters) || !has(self.secretParameters) || self.parameters.all(n, !(n in self.secretParameters))").message("a name can be in parameters or in secretParameters, not in both").field_path(".secretParameters")
 )]
 pub struct GenericCloud {
     /// Give the type, as the Infrastructure Manager calls it, such as OpenNebula or Dummy. It cannot be changed.
@@ -312,7 +312,7 @@ pub struct InfrastructureProviderSpec {
 #[x_kube(
     validation = Rule::new("has(self.basic) != has(self.tokenSecretRef)").message("give exactly one of basic and tokenSecretRef"),
     validation = Rule::new("has(self.basic) == has(oldSelf.basic)").message("basic cannot be exchanged for tokenSecretRef, nor the other way round: infrastructures belong to the account; create another provider"),
-    validation = Rule::new("!has(self.basic) || !has(oldSelf.basic) || self.basic.username == oldSelf.basic.username").message("basic.username cannot be changed: infrastructures belong to the account; create another provider")
+    validation = Rule::new("!has(self.basic) || !has(oldSelf.basic) || self.basic.username == oldSelf.basic.username").message("basic.username cannot be changed: infrastructures belong to the account; create another provider").field_path(".basic.username")
 )]
 pub struct ImSpec {
     /// Give the URL of its REST API, such as `https://im.example.com:8800`.

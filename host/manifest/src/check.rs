@@ -14,19 +14,24 @@ use serde_json::{Map, Value, json};
 use super::Findings;
 use super::document::{self, Document, Step};
 use super::kinds::{self, CLEANER, DocumentKind, INFRASTRUCTURE};
+use super::rules::{self, About, Broken, Rules};
 use super::untouched::{self, Unknown};
-use crate::error::{CommandError, quoted, value};
+use crate::error::{CommandError, Diagnostic, quoted, value};
+
+/// The version of an object that is stored, if it is known.
+pub type Previous<'a> = &'a dyn Fn(&Document) -> Option<&'a Value>;
 
 /// Checks every object: our own kinds against their CRDs, pods and templates against the Pod's types.
 pub fn check(documents: &[Document], unknown: Unknown) -> Result<Findings, CommandError> {
-    check_with(&mut Schemas::default(), documents, unknown)
+    check_with(&mut Schemas::default(), documents, unknown, &|_| None)
 }
 
-/// Like [`check`], with schemas that were needed before.
+/// Like [`check`], with schemas that were needed before, and with what cannot be changed in objects that are stored.
 pub fn check_with(
     schemas: &mut Schemas,
     documents: &[Document],
     unknown: Unknown,
+    previous: Previous<'_>,
 ) -> Result<Findings, CommandError> {
     let mut findings = Findings::default();
     for (index, document) in documents.iter().enumerate() {
@@ -42,7 +47,7 @@ pub fn check_with(
             | DocumentKind::Cleaner => {
                 check_name(document, &mut findings);
                 if let Some(schema) = schemas.of(&kind, &document.kind)? {
-                    schema.check(document, &mut findings);
+                    schema.check(document, previous(document), &mut findings)?;
                 }
             }
             DocumentKind::Namespace => check_name(document, &mut findings),
@@ -109,58 +114,62 @@ pub struct Schemas(BTreeMap<String, Schema>);
 
 impl Schemas {
     /// The schema of a kind of this name; none if the kind is not ours.
-    fn of(&mut self, kind: &DocumentKind, name: &str) -> anyhow::Result<Option<&Schema>> {
+    fn of(&mut self, kind: &DocumentKind, name: &str) -> anyhow::Result<Option<&mut Schema>> {
         if !self.0.contains_key(name)
-            && let Some((definition, patterns)) = definition(kind)
+            && let Some((definition, extent)) = definition(kind)
         {
-            let schema = Schema::new(definition, patterns)?;
+            let schema = Schema::new(definition, extent)?;
             self.0.insert(name.to_owned(), schema);
         }
-        Ok(self.0.get(name))
+        Ok(self.0.get_mut(name))
     }
 }
 
-/// The definition of one of our kinds.
-fn definition(kind: &DocumentKind) -> Option<(CustomResourceDefinition, Patterns)> {
+/// The definition of one of our kinds, and what of it is checked.
+fn definition(kind: &DocumentKind) -> Option<(CustomResourceDefinition, Extent)> {
     // Both sets of API groups have the same schemas.
     let selenosis = |kind| podloom_api::crd(SelenosisApi::default(), kind);
     Some(match kind {
-        DocumentKind::Browser => (selenosis(SelenosisKind::Browser), Patterns::Checked),
-        DocumentKind::BrowserConfig => (selenosis(SelenosisKind::BrowserConfig), Patterns::Checked),
-        DocumentKind::PortalExpose => (podloom_api::portal_expose_crd(), Patterns::LeftOut),
-        DocumentKind::TunnelClass => (podloom_api::tunnel_class_crd(), Patterns::LeftOut),
+        DocumentKind::Browser => (selenosis(SelenosisKind::Browser), Extent::Whole),
+        DocumentKind::BrowserConfig => (selenosis(SelenosisKind::BrowserConfig), Extent::Whole),
+        DocumentKind::PortalExpose => (podloom_api::portal_expose_crd(), Extent::Bounds),
+        DocumentKind::TunnelClass => (podloom_api::tunnel_class_crd(), Extent::Bounds),
         DocumentKind::Infrastructure(kind) => {
-            (podloom_api::infrastructure_crd(*kind), Patterns::Checked)
+            (podloom_api::infrastructure_crd(*kind), Extent::Whole)
         }
-        DocumentKind::Cleaner => (podloom_api::cleaner_crd(), Patterns::Checked),
+        DocumentKind::Cleaner => (podloom_api::cleaner_crd(), Extent::Whole),
         _ => return None,
     })
 }
 
-/// What happens to the patterns of a schema.
+/// What of a schema is checked.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Patterns {
-    /// They are checked.
-    Checked,
-    /// They are not, since checks of the controllers say the same in words.
-    LeftOut,
+enum Extent {
+    /// All of it.
+    Whole,
+    /// Neither its patterns nor its rules, since checks of the controllers say the same in words.
+    Bounds,
 }
 
-/// The OpenAPI schema of a CRD, as JSON Schema.
+/// The OpenAPI schema of a CRD, as JSON Schema, and its rules.
 struct Schema {
     text: Value,
     validator: Validator,
+    extent: Extent,
+    rules: Rules,
+    /// The rules about changes, once they were needed: few commands know a change.
+    changes: Option<Rules>,
 }
 
 impl Schema {
-    fn new(definition: CustomResourceDefinition, patterns: Patterns) -> anyhow::Result<Self> {
+    fn new(definition: CustomResourceDefinition, extent: Extent) -> anyhow::Result<Self> {
         let kind = definition.spec.names.kind;
         let mut versions = definition.spec.versions.into_iter();
         let schema = versions.next().and_then(|version| version.schema);
         let schema = schema.and_then(|schema| schema.open_api_v3_schema);
         let schema = schema.with_context(|| format!("the CRD of {kind} has no schema"))?;
         let mut text = serde_json::to_value(schema)?;
-        close(&mut text, patterns);
+        close(&mut text, extent);
         for field in ["apiVersion", "kind", "metadata"] {
             // These fields are the same for every kind and are checked elsewhere.
             if let Some(Value::Object(properties)) = text.get_mut("properties") {
@@ -169,13 +178,61 @@ impl Schema {
         }
         let validator = jsonschema::validator_for(&text)
             .with_context(|| format!("the CRD of {kind} has an invalid schema"))?;
-        Ok(Self { text, validator })
+        let rules = match extent {
+            Extent::Whole => Rules::of(&text, About::Object)
+                .with_context(|| format!("the CRD of {kind} has an invalid rule"))?,
+            Extent::Bounds => Rules::default(),
+        };
+        Ok(Self {
+            text,
+            validator,
+            extent,
+            rules,
+            changes: None,
+        })
     }
 
-    fn check(&self, document: &Document, findings: &mut Findings) {
+    fn check(
+        &mut self,
+        document: &Document,
+        previous: Option<&Value>,
+        findings: &mut Findings,
+    ) -> anyhow::Result<()> {
+        let before = findings.errors.len();
         for error in self.validator.iter_errors(&document.value) {
             self.explain(document, &error, findings);
         }
+        let refused = findings.errors.get(before..).unwrap_or_default();
+        let mut broken = self.broken(&document.value, previous)?;
+        if refused.is_empty() {
+            broken.rules.append(&mut broken.failures);
+        }
+        let broken = broken.rules.into_iter();
+        let broken = broken.map(|(path, message)| document.diagnostic(&path, message));
+        // A field that the schema itself refuses is not named twice.
+        let is_known = |it: &Diagnostic| refused.iter().any(|other| other.is_beside(it));
+        let broken: Vec<Diagnostic> = broken.filter(|it| !is_known(it)).collect();
+        findings.errors.extend(broken);
+        Ok(())
+    }
+
+    /// The rules that an object breaks. What cannot be evaluated matters only if the schema itself allows the object.
+    fn broken(&mut self, object: &Value, previous: Option<&Value>) -> anyhow::Result<Broken> {
+        if self.extent == Extent::Bounds {
+            return Ok(Broken::default());
+        }
+        let complete = |object: &Value| rules::complete(&self.text, object.clone());
+        let object = complete(object);
+        let mut broken = self.rules.evaluate(&[&object]);
+        if let Some(previous) = previous.map(complete) {
+            let changes = match self.changes.take() {
+                Some(changes) => changes,
+                None => Rules::of(&self.text, About::Change)?,
+            };
+            let changes = self.changes.insert(changes);
+            broken.extend(changes.evaluate(&[&object, &previous]));
+        }
+        Ok(broken)
     }
 
     fn explain(&self, document: &Document, error: &ValidationError<'_>, findings: &mut Findings) {
@@ -225,7 +282,7 @@ impl Schema {
 }
 
 /// Converts an OpenAPI schema into JSON Schema: forbids unknown fields, translates `nullable`, and leaves out patterns.
-fn close(schema: &mut Value, patterns: Patterns) {
+fn close(schema: &mut Value, extent: Extent) {
     let Value::Object(fields) = schema else {
         return;
     };
@@ -237,16 +294,16 @@ fn close(schema: &mut Value, patterns: Patterns) {
     if fields.get("nullable") == Some(&Value::Bool(true)) {
         allow_null(fields);
     }
-    if patterns == Patterns::LeftOut {
+    if extent == Extent::Bounds {
         fields.remove("pattern");
     }
     for (keyword, value) in fields {
         match (keyword.as_str(), value) {
             ("properties", Value::Object(properties)) => {
                 let properties = properties.values_mut();
-                properties.for_each(|property| close(property, patterns));
+                properties.for_each(|property| close(property, extent));
             }
-            ("items" | "additionalProperties", value @ Value::Object(_)) => close(value, patterns),
+            ("items" | "additionalProperties", value @ Value::Object(_)) => close(value, extent),
             // In a structural schema `allOf`, `anyOf`, `oneOf` and `not` list only some fields. Closing them would reject the
             // fields that only the schema around them lists.
             _ => {}

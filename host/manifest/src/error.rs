@@ -52,6 +52,11 @@ impl Diagnostic {
         }
     }
 
+    /// Whether both are about one field.
+    pub fn is_beside(&self, other: &Self) -> bool {
+        self.position == other.position && self.field == other.field
+    }
+
     /// A message about a position whose object is not known yet.
     pub fn at(position: Position, message: impl Into<String>) -> Self {
         Self {

@@ -5,13 +5,14 @@ mod document;
 pub mod error;
 mod kinds;
 mod parse;
+mod rules;
 mod slices;
 mod source;
 mod syntax;
 mod untouched;
 mod written;
 
-pub use check::{Schemas, check, check_with};
+pub use check::{Previous, Schemas, check, check_with};
 pub use document::{
     Document, Step, controller, escape, get, get_mut, metadata, name as field_name, steps,
 };

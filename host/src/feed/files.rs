@@ -131,7 +131,8 @@ fn checked(arguments: &PodArguments) -> Result<(Vec<Outlined>, Findings), Comman
         }
         let found = manifest::find_each(files, kustomizations, depth, |mut documents| {
             manifest::name_templates(&mut documents, &arguments.pod_templates);
-            let found = manifest::check_with(&mut schemas, &documents, Unknown::LeftOut)?;
+            let found =
+                manifest::check_with(&mut schemas, &documents, Unknown::LeftOut, &|_| None)?;
             let owners = documents.iter().filter_map(manifest::unknown_owner);
             found
                 .warnings

@@ -89,6 +89,23 @@ cloudEventSink: http://
     insta::assert_snapshot!(ran.text());
 }
 
+/// What the API server would refuse by a rule is refused here, and said once.
+#[test]
+fn the_rules_of_its_definition_are_checked() {
+    let text = cleaner(
+        "
+targets:
+- name: while
+  reference: { version: v1, kind: Pod, labelSelector: { matchExpressions: [{ key: a, operator: In }] } }
+- name: pods
+  reference: { version: v1, apiVersion: v1, kind: Pod, name: a }
+",
+    );
+    let ran = check(&[], &text);
+    assert_eq!((ran.code, ran.stdout.as_str()), (1, ""), "{}", ran.text());
+    insta::assert_snapshot!(ran.text());
+}
+
 #[test]
 fn a_condition_that_is_false_holds_it_back_until_time_makes_it_true() {
     let text = cleaner(&format!(

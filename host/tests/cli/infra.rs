@@ -268,12 +268,14 @@ fn a_check_of_nothing_is_an_error() {
 
 /// They are printed as they are, but not if the API server would refuse them.
 #[test]
-fn render_checks_them_against_their_schemas() {
+fn render_checks_them_against_their_schemas_and_rules() {
     let ran = podloom(&["render", "-f", "infra/mistakes.yaml"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (1, ""));
     let expected =
         "spec.im.insecureSkipTlsVerif: unknown field; did you mean insecureSkipTlsVerify?";
     assert!(ran.stderr.contains(expected), "{}", ran.text());
+    let rule = "spec.openstack.auth: give exactly one of password and applicationCredential";
+    assert!(ran.stderr.contains(rule), "{}", ran.text());
     let before = podloom(&["render", "-f", "infra/before.yaml"]);
     let text = std::fs::read_to_string(fixtures().join("infra/before.yaml")).unwrap();
     assert_eq!((before.code, before.stdout), (0, text), "{}", before.stderr);

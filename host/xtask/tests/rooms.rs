@@ -128,8 +128,9 @@ const ROOMS: [Room; 31] = [
     },
     Room {
         name: MANIFEST,
-        may_use: &[API, MUTATION, POD_PATH, SYNTAX],
-        never: &["wasmtime", "tokio", "kube-client"],
+        // tokio is there for the workers of CEL, which nothing here uses.
+        may_use: &[API, CEL, MUTATION, POD_PATH, SYNTAX, TURNS],
+        never: &["wasmtime", "kube-client"],
     },
     Room {
         name: ENGINE,

@@ -29,7 +29,7 @@ pub type ClusterObject = kube::core::Object<ClusterSpec, ClusterStatus>;
     derive = "PartialEq",
     doc = "A cluster of machines, which an Infrastructure Manager creates from a TOSCA template; or one that exists already.",
     validation = Rule::new("size(self.metadata.name) <= 63").message("the name has at most 63 characters, use a shorter one"),
-    validation = Rule::new("!has(oldSelf.status) || !has(oldSelf.status.runningOn) || (has(self.spec.cloudRef) == has(oldSelf.spec.cloudRef) && (!has(self.spec.cloudRef) || self.spec.cloudRef == oldSelf.spec.cloudRef))").message("spec.cloudRef cannot be changed while machines run: delete this Cluster and create another"),
+    validation = Rule::new("!has(oldSelf.status) || !has(oldSelf.status.runningOn) || (has(self.spec.cloudRef) == has(oldSelf.spec.cloudRef) && (!has(self.spec.cloudRef) || self.spec.cloudRef == oldSelf.spec.cloudRef))").message("spec.cloudRef cannot be changed while machines run: delete this Cluster and create another").field_path(".spec.cloudRef"),
     printcolumn(name = "State", type_ = "string", json_path = ".status.state"),
     printcolumn(name = "Cloud", type_ = "string", json_path = ".status.scheduledTo.name"),
     printcolumn(name = "VMs", type_ = "integer", json_path = ".status.vms.total"),
@@ -54,10 +54,10 @@ pub type ClusterObject = kube::core::Object<ClusterSpec, ClusterStatus>;
 #[x_kube(
     validation = Rule::new("has(self.tosca) != has(self.kubeconfigSecretRef)").message("give exactly one of tosca and kubeconfigSecretRef"),
     validation = Rule::new("has(self.tosca) == has(oldSelf.tosca)").message("tosca cannot be exchanged for kubeconfigSecretRef, nor the other way round: create another Cluster"),
-    validation = Rule::new("!has(self.cloudRef) || has(self.tosca)").message("cloudRef needs tosca: a registered cluster runs on no cloud of ours"),
-    validation = Rule::new("!has(self.adoptInfrastructureId) || has(self.tosca)").message("adoptInfrastructureId needs tosca"),
-    validation = Rule::new("has(self.adoptInfrastructureId) == has(oldSelf.adoptInfrastructureId) && (!has(self.adoptInfrastructureId) || self.adoptInfrastructureId == oldSelf.adoptInfrastructureId)").message("adoptInfrastructureId cannot be changed, added or removed: create another Cluster"),
-    validation = Rule::new("has(self.kubeconfigSecretName) == has(oldSelf.kubeconfigSecretName) && (!has(self.kubeconfigSecretName) || self.kubeconfigSecretName == oldSelf.kubeconfigSecretName)").message("kubeconfigSecretName cannot be changed, added or removed: create another Cluster")
+    validation = Rule::new("!has(self.cloudRef) || has(self.tosca)").message("cloudRef needs tosca: a registered cluster runs on no cloud of ours").field_path(".cloudRef"),
+    validation = Rule::new("!has(self.adoptInfrastructureId) || has(self.tosca)").message("adoptInfrastructureId needs tosca").field_path(".adoptInfrastructureId"),
+    validation = Rule::new("has(self.adoptInfrastructureId) == has(oldSelf.adoptInfrastructureId) && (!has(self.adoptInfrastructureId) || self.adoptInfrastructureId == oldSelf.adoptInfrastructureId)").message("adoptInfrastructureId cannot be changed, added or removed: create another Cluster").field_path(".adoptInfrastructureId"),
+    validation = Rule::new("has(self.kubeconfigSecretName) == has(oldSelf.kubeconfigSecretName) && (!has(self.kubeconfigSecretName) || self.kubeconfigSecretName == oldSelf.kubeconfigSecretName)").message("kubeconfigSecretName cannot be changed, added or removed: create another Cluster").field_path(".kubeconfigSecretName")
 )]
 pub struct ClusterSpec {
     /// Give the TOSCA template. It needs the output kubeconfig. Give exactly one of tosca and kubeconfigSecretRef.

@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::{Patterns, close};
+use super::{Extent, close};
 
 #[test]
 fn a_structural_schema_is_closed_where_the_api_server_prunes() {
@@ -13,7 +13,7 @@ fn a_structural_schema_is_closed_where_the_api_server_prunes() {
             "narrowed": { "anyOf": [{ "properties": {} }] },
         },
     });
-    close(&mut schema, Patterns::Checked);
+    close(&mut schema, Extent::Whole);
     let properties = &schema["properties"];
     assert_eq!(schema["additionalProperties"], false);
     assert_eq!(properties["closed"]["additionalProperties"], false);
