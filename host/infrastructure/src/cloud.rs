@@ -20,7 +20,7 @@ use super::probed::{
     Basis, Found, Global, InNamespaces, Level, Parts, Probed, World, changed_to_false, guarded,
     next_quotas, uids,
 };
-use super::resolve::{Backend, CachedProvider, Key, Unresolved, of_cloud, provider_key};
+use super::resolve::{Backend, CachedProvider, Key, Trouble, of_cloud, provider_key};
 use super::secrets::TargetError;
 
 /// Clouds of both levels.
@@ -36,26 +36,20 @@ impl Level<Clouds> for Global {
 
 /// What is around a Cloud.
 pub(crate) struct CloudAround {
-    backend: Result<Backend, Unresolved>,
-    provider: ProviderSays,
+    backend: Result<Backend, Trouble>,
+    /// Whether the status of its provider says that it is ready.
+    ready: Found,
+    /// How many Clouds name the provider.
+    clouds: usize,
 }
 
 /// What a probe of a Cloud found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CloudFound {
     /// What of its Secrets, or of the provider's, is missing.
-    pub(crate) missing: Option<Unresolved>,
+    pub(crate) missing: Option<Trouble>,
     /// Whether the cloud says its quotas.
     pub(crate) quotas: Found,
-}
-
-/// What the status of a Cloud's provider says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ProviderSays {
-    /// Whether it is ready.
-    pub(crate) ready: Found,
-    /// How many Clouds name it.
-    pub(crate) clouds: usize,
 }
 
 impl Probed for Clouds {
@@ -69,7 +63,8 @@ impl Probed for Clouds {
         let backend = of_cloud(&reference(metadata), cloud, &parts.caches);
         let provider = provider_key(metadata.namespace.as_deref(), &cloud.spec.provider_ref);
         let cached = parts.caches.providers.find(&provider);
-        let provider = ProviderSays {
+        let around = CloudAround {
+            backend,
             ready: says(cached.as_deref()),
             clouds: parts.known.clouds_of_provider(&provider),
         };
@@ -79,10 +74,10 @@ impl Probed for Clouds {
                 metadata.generation,
                 cached.as_deref().and_then(generation_of),
             ],
-            secrets: parts.versions(backend.iter().flat_map(|backend| &backend.secrets)),
-            is_provider_ready: provider.ready == Found::Yes,
+            secrets: parts.versions(around.backend.iter().flat_map(|it| &it.secrets)),
+            is_provider_ready: around.ready == Found::Yes,
         };
-        (CloudAround { backend, provider }, basis)
+        (around, basis)
     }
 
     fn leads_somewhere(around: &CloudAround) -> bool {
@@ -90,15 +85,91 @@ impl Probed for Clouds {
     }
 
     fn status(world: &World<Self>, now: Timestamp) -> (CloudStatus, Vec<Notice>) {
-        status(world, now)
+        let metadata = &world.object.metadata;
+        let seen = world.object.status.as_ref();
+        let before = seen.and_then(|status| status.conditions.as_ref());
+        let resolved = resolved(world);
+        let quotas = match (&resolved, &world.probe) {
+            (Found::Yes, Some(probe)) => probe.found.quotas.clone(),
+            _ => Found::Unclear(
+                reason::UNKNOWN,
+                "the cloud was not asked for its quotas yet".to_owned(),
+            ),
+        };
+        let ready = match &resolved {
+            Found::Yes => world.around.ready.clone(),
+            missing => missing.clone(),
+        };
+        let state = match (&ready, &quotas) {
+            (Found::Yes, Found::Yes | Found::Unclear(..)) => CloudState::Online,
+            _ => CloudState::Offline,
+        };
+        let new = vec![
+            resolved.condition(
+                condition::RESOLVED,
+                (reason::RESOLVED, "the provider and all Secrets exist"),
+            ),
+            quotas.condition(
+                condition::REACHABLE,
+                (reason::REACHABLE, "the cloud says its quotas"),
+            ),
+            ready.condition(condition::READY, (reason::READY, "Clusters can be created")),
+        ];
+        let notices = changed_to_false(before, condition::READY, &ready);
+        let status = CloudStatus {
+            observed_generation: metadata.generation,
+            state: Some(state),
+            clusters: Some(world.users.clusters),
+            conditions: Some(conditions(before, new, metadata.generation, now)),
+        };
+        (status, notices.into_iter().collect())
     }
 
+    /// Reads the Secrets, and asks the cloud for its quotas if its provider is ready.
     async fn probe(parts: &Parts<Self>, world: &World<Self>) -> Result<CloudFound, Error> {
-        probe(parts, world).await
+        let not_asked = |message: &str| Found::Unclear(reason::UNKNOWN, message.to_owned());
+        let Ok(backend) = &world.around.backend else {
+            return Ok(CloudFound {
+                missing: None,
+                quotas: not_asked("the Cloud leads nowhere"),
+            });
+        };
+        let target = match parts.secrets.target(backend).await {
+            Ok(target) => target,
+            Err(TargetError::Request(error)) => return Err(error),
+            Err(TargetError::Missing(missing)) => {
+                return Ok(CloudFound {
+                    missing: Some(missing),
+                    quotas: not_asked("a request needs the credentials"),
+                });
+            }
+        };
+        let quotas = match &world.around.ready {
+            Found::Yes => {
+                let call = Call::Quotas {
+                    cloud: target
+                        .cloud
+                        .as_ref()
+                        .map(CloudLogin::id)
+                        .unwrap_or_default(),
+                };
+                match parts.im.call(&target, &call).await {
+                    Ok(_) => Found::Yes,
+                    Err(failure) => quotas(&failure),
+                }
+            }
+            Found::No(_, message) | Found::Unclear(_, message) => {
+                Found::Unclear(reason::PROVIDER_NOT_READY, message.clone())
+            }
+        };
+        Ok(CloudFound {
+            missing: None,
+            quotas,
+        })
     }
 
     fn next(world: &World<Self>, found: &CloudFound, now: Timestamp) -> Timestamp {
-        next_quotas(now, world.around.provider.clouds, found.missing.is_none())
+        next_quotas(now, world.around.clouds, found.missing.is_none())
     }
 
     fn users(known: &Known, cloud: &Key) -> Users {
@@ -146,48 +217,6 @@ fn says(provider: Option<&CachedProvider>) -> Found {
 
 // What the status of a Cloud says. Pure.
 
-/// Returns the status of a Cloud, and the Events to publish when it is written.
-fn status(world: &World<Clouds>, now: Timestamp) -> (CloudStatus, Vec<Notice>) {
-    let metadata = &world.object.metadata;
-    let seen = world.object.status.as_ref();
-    let before = seen.and_then(|status| status.conditions.as_ref());
-    let resolved = resolved(world);
-    let quotas = match (&resolved, &world.probe) {
-        (Found::Yes, Some(probe)) => probe.found.quotas.clone(),
-        _ => Found::Unclear(
-            reason::UNKNOWN,
-            "the cloud was not asked for its quotas yet".to_owned(),
-        ),
-    };
-    let ready = match &resolved {
-        Found::Yes => world.around.provider.ready.clone(),
-        missing => missing.clone(),
-    };
-    let state = match (&ready, &quotas) {
-        (Found::Yes, Found::Yes | Found::Unclear(..)) => CloudState::Online,
-        _ => CloudState::Offline,
-    };
-    let new = vec![
-        resolved.condition(
-            condition::RESOLVED,
-            (reason::RESOLVED, "the provider and all Secrets exist"),
-        ),
-        quotas.condition(
-            condition::REACHABLE,
-            (reason::REACHABLE, "the cloud says its quotas"),
-        ),
-        ready.condition(condition::READY, (reason::READY, "Clusters can be created")),
-    ];
-    let notices = changed_to_false(before, condition::READY, &ready);
-    let status = CloudStatus {
-        observed_generation: metadata.generation,
-        state: Some(state),
-        clusters: Some(world.users.clusters),
-        conditions: Some(conditions(before, new, metadata.generation, now)),
-    };
-    (status, notices.into_iter().collect())
-}
-
 /// Whether the provider and all Secrets exist.
 fn resolved(world: &World<Clouds>) -> Found {
     if let Err(unresolved) = &world.around.backend {
@@ -201,49 +230,6 @@ fn resolved(world: &World<Clouds>) -> Found {
 }
 
 // What is asked for a Cloud.
-
-/// Reads the Secrets, and asks the cloud for its quotas if its provider is ready.
-async fn probe(parts: &Parts<Clouds>, world: &World<Clouds>) -> Result<CloudFound, Error> {
-    let not_asked = |message: &str| Found::Unclear(reason::UNKNOWN, message.to_owned());
-    let Ok(backend) = &world.around.backend else {
-        return Ok(CloudFound {
-            missing: None,
-            quotas: not_asked("the Cloud leads nowhere"),
-        });
-    };
-    let target = match parts.secrets.target(backend).await {
-        Ok(target) => target,
-        Err(TargetError::Request(error)) => return Err(error),
-        Err(TargetError::Missing(missing)) => {
-            return Ok(CloudFound {
-                missing: Some(missing),
-                quotas: not_asked("a request needs the credentials"),
-            });
-        }
-    };
-    let quotas = match &world.around.provider.ready {
-        Found::Yes => {
-            let call = Call::Quotas {
-                cloud: target
-                    .cloud
-                    .as_ref()
-                    .map(CloudLogin::id)
-                    .unwrap_or_default(),
-            };
-            match parts.im.call(&target, &call).await {
-                Ok(_) => Found::Yes,
-                Err(failure) => quotas(&failure),
-            }
-        }
-        Found::No(_, message) | Found::Unclear(_, message) => {
-            Found::Unclear(reason::PROVIDER_NOT_READY, message.clone())
-        }
-    };
-    Ok(CloudFound {
-        missing: None,
-        quotas,
-    })
-}
 
 /// What a failure says about the cloud. One of the Infrastructure Manager itself says nothing, and not every kind of cloud has quotas.
 fn quotas(failure: &Failure) -> Found {

@@ -1,6 +1,6 @@
 //! Compares what Infrastructure Managers have with what is known of it, in two control loops.
 //!
-//! - [`Clusters`] reads the infrastructures of Clusters. If something is different, the Cluster is woken: it decides what to do, and says
+//! - [`Drift`] reads the infrastructures of Clusters. If something is different, the Cluster is woken: it decides what to do, and says
 //!   so.
 //! - [`Unclaimed`] lists what each account has beside them. An infrastructure without a Cluster whose name says that we made it is an
 //!   orphan: it is counted and logged once, and never deleted.
@@ -28,7 +28,6 @@ use podloom_control_loop::{
 };
 use podloom_engine::readable::Readable;
 use podloom_turns::lock;
-use serde::Deserialize;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -40,6 +39,7 @@ use super::in_use::Known;
 use super::metrics::{DriftKind, InfrastructureMetrics};
 use super::resolve::{Account, Backend, Caches, ImEndpoint, Key, Tenant, endpoint, resolve};
 use super::secrets::Secrets;
+use super::template::name_in;
 use super::waking::Waking;
 
 /// How long one turn of a tenant may take.
@@ -78,12 +78,7 @@ impl Drift {
             unclaimed,
             schedule,
         );
-        let clusters = run(
-            "infrastructure-drift",
-            CLUSTER_WORKERS,
-            Clusters(self),
-            schedule,
-        );
+        let clusters = run("infrastructure-drift", CLUSTER_WORKERS, self, schedule);
         future::join(clusters, unclaimed).map(drop).boxed()
     }
 }
@@ -157,9 +152,10 @@ impl Unclaimed {
         let account = Arc::new(account);
         for id in self.orphans.unread(tenant, &account, listed) {
             let made_for = match self.outside.name(&owner, &id).await {
-                Named::Read(made_for) => made_for,
-                Named::NotYet => continue,
-                Named::Silence => return,
+                Ok(made_for) => made_for,
+                // A create request that is not done yet has stored no template.
+                Err(FailureKind::NoTemplate | FailureKind::NotFound) => continue,
+                Err(_) => return,
             };
             let account = Arc::clone(&account);
             self.orphans.learn(tenant, Owned { account, id }, made_for);
@@ -211,10 +207,7 @@ const ACCOUNTS: usize = 2;
 /// After how many requests in a row without an answer an account is left alone until the next turn.
 const SILENCE: u32 = 2;
 
-/// The parts of the loop.
-struct Clusters(pub(super) Drift);
-
-impl Clusters {
+impl Drift {
     /// Compares what the Clusters of one tenant have.
     async fn turn(&self, claims: Claims) {
         let accounts = stream::iter(claims.into_values());
@@ -229,19 +222,20 @@ impl Clusters {
         let mut claimed = claimed.into_iter();
         while let Some(one) = claimed.next() {
             // Without a reading there is nothing to compare with: the Cluster's own controller reads it first.
-            if self.0.memory.reading(&one.uid).is_none() {
+            if self.memory.reading(&one.uid).is_none() {
                 continue;
             }
-            let seen = self.0.outside.state(&one).await;
+            let seen = self.outside.state(&one).await;
             silent = match seen {
-                Seen::Silence => silent + 1,
+                Some(Err(FailureKind::Unreachable)) => silent + 1,
                 _ => 0,
             };
             match seen {
-                Seen::State(reading) => self.compare(&one, &reading),
-                Seen::Gone => self.differs(&one, DriftKind::Vanished),
-                Seen::Silence => self.unheard(&one),
-                Seen::Nothing => {}
+                Some(Ok(reading)) => self.compare(&one, &reading),
+                Some(Err(FailureKind::NotFound)) => self.differs(&one, DriftKind::Vanished),
+                Some(Err(FailureKind::Unreachable)) => self.unheard(&one),
+                // Any other failure says nothing.
+                Some(Err(_)) | None => {}
             }
             if silent >= SILENCE {
                 return claimed.for_each(|one| self.unheard(&one));
@@ -251,15 +245,15 @@ impl Clusters {
 
     /// Has a Cluster find out for itself that nobody answers: not all ask by themselves while nothing is to be done.
     fn unheard(&self, one: &Claimed) {
-        if self.0.memory.reading(&one.uid).is_some() {
-            self.0.memory.doubt(&one.uid);
-            self.0.clusters.wake(&one.cluster);
+        if self.memory.reading(&one.uid).is_some() {
+            self.memory.doubt(&one.uid);
+            self.clusters.wake(&one.cluster);
         }
     }
 
     /// Compares a reading with the last one.
     fn compare(&self, one: &Claimed, reading: &Reading) {
-        let Some((known, _)) = self.0.memory.reading(&one.uid) else {
+        let Some(known) = self.memory.reading(&one.uid) else {
             return;
         };
         match (known.state == reading.state, known.vms == reading.vms) {
@@ -271,31 +265,30 @@ impl Clusters {
 
     /// Has the Cluster look for itself: it asks again before it believes anything.
     fn differs(&self, one: &Claimed, kind: DriftKind) {
-        if self.0.memory.reading(&one.uid).is_some() {
-            self.0.metrics.drifted(kind);
-            self.0.memory.doubt(&one.uid);
-            self.0.clusters.wake(&one.cluster);
+        if self.memory.reading(&one.uid).is_some() {
+            self.metrics.drifted(kind);
+            self.unheard(one);
         }
     }
 }
 
-impl Source<Tenant> for Clusters {
+impl Source<Tenant> for Drift {
     async fn list(&self, _: &Ctx) -> Result<Vec<Tenant>, BoxError> {
-        Ok(self.0.outside.tenants_of_clusters().into_iter().collect())
+        Ok(self.outside.tenants_of_clusters().into_iter().collect())
     }
 }
 
-impl Storage<Tenant> for Clusters {
+impl Storage<Tenant> for Drift {
     type Object = Claims;
 
     /// None if the tenant has no Clusters any more, so that the loop forgets it.
     async fn get(&self, _: &Ctx, tenant: &Tenant) -> Result<Option<Claims>, BoxError> {
-        let claims = self.0.outside.claims(tenant);
+        let claims = self.outside.claims(tenant);
         Ok((!claims.is_empty()).then_some(claims))
     }
 }
 
-impl Handler<Tenant, Claims> for Clusters {
+impl Handler<Tenant, Claims> for Drift {
     /// Never fails: trouble is for the Clusters to see.
     async fn handle(
         &self,
@@ -472,49 +465,13 @@ type Accounts = HashMap<Account, ImEndpoint>;
 
 /// The infrastructure of a Cluster that is not at work.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Claimed {
+pub(crate) struct Claimed {
     /// The Cluster.
     cluster: Key,
     /// Its UID.
     uid: String,
     /// The infrastructure.
     id: InfrastructureId,
-}
-
-/// What is seen of a Cluster's infrastructure.
-#[derive(Debug, PartialEq)]
-enum Seen {
-    /// What the Cluster should know.
-    State(Reading),
-    /// There is none.
-    Gone,
-    /// Nobody answered.
-    Silence,
-    /// Nothing: it is not the time to look, or the answer says nothing.
-    Nothing,
-}
-
-/// What is read of the name of an infrastructure.
-#[derive(Debug, PartialEq, Eq)]
-enum Named {
-    /// The UID of the Cluster that it was made for; none if it was made for none of ours.
-    Read(Option<String>),
-    /// It has no name yet, or is gone.
-    NotYet,
-    /// Nobody answered.
-    Silence,
-}
-
-/// What matters of a template.
-#[derive(Deserialize)]
-struct Template {
-    #[serde(default)]
-    metadata: Metadata,
-}
-
-#[derive(Default, Deserialize)]
-struct Metadata {
-    infra_name: Option<String>,
 }
 
 /// What is outside, and what is known of it.
@@ -588,22 +545,16 @@ impl Outside {
         all
     }
 
-    /// Reads the state of a Cluster's infrastructure.
-    async fn state(&self, claimed: &Claimed) -> Seen {
-        let Some(target) = self.target(claimed).await else {
-            return Seen::Nothing;
-        };
+    /// Reads the state of a Cluster's infrastructure; none if it is not the time to, or if the answer says nothing.
+    async fn state(&self, claimed: &Claimed) -> Option<Result<Reading, FailureKind>> {
+        let target = self.target(claimed).await?;
         let call = Call::State {
             id: claimed.id.clone(),
         };
         match self.im.call(&target, &call).await {
-            Ok(Answer::State(reading)) => Seen::State(reading),
-            Ok(_) => Seen::Nothing,
-            Err(failure) => match failure.kind {
-                FailureKind::NotFound => Seen::Gone,
-                FailureKind::Unreachable => Seen::Silence,
-                _ => Seen::Nothing,
-            },
+            Ok(Answer::State(reading)) => Some(Ok(reading)),
+            Ok(_) => None,
+            Err(failure) => Some(Err(failure.kind)),
         }
     }
 
@@ -620,17 +571,17 @@ impl Outside {
         }
     }
 
-    /// Reads the name of an infrastructure.
-    async fn name(&self, owner: &Target, id: &InfrastructureId) -> Named {
+    /// Reads the UID of the Cluster that an infrastructure was made for; none if it was made for none of ours.
+    async fn name(
+        &self,
+        owner: &Target,
+        id: &InfrastructureId,
+    ) -> Result<Option<String>, FailureKind> {
         let call = Call::Template { id: id.clone() };
         match self.im.call(owner, &call).await {
-            Ok(Answer::Template(text)) => Named::Read(made_for(&text)),
-            Err(failure) => match failure.kind {
-                // A create request that is not done yet has stored no template.
-                FailureKind::NoTemplate | FailureKind::NotFound => Named::NotYet,
-                _ => Named::Silence,
-            },
-            Ok(_) => Named::Silence,
+            Ok(Answer::Template(text)) => Ok(made_for(&text)),
+            Ok(_) => Err(FailureKind::Unreachable),
+            Err(failure) => Err(failure.kind),
         }
     }
 
@@ -702,8 +653,7 @@ fn made_for(text: &str) -> Option<String> {
     if !text.contains(INFRASTRUCTURE_PREFIX) {
         return None;
     }
-    let template: Template = serde_saphyr::from_str(text).ok()?;
-    let name = template.metadata.infra_name?;
+    let name = name_in(text)??;
     let uid = name.strip_prefix(INFRASTRUCTURE_PREFIX)?;
     // UIDs are written like the ids of infrastructures.
     InfrastructureId::parse(uid).map(|uid| uid.to_string())

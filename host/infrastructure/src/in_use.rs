@@ -18,24 +18,24 @@ pub(super) mod secrets;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::core::{DynamicObject, ObjectMeta};
+use kube::core::{ApiResource, DynamicObject, ObjectMeta};
 use kube::runtime::reflector::Store;
-use kube::{Api, Client, Resource};
-use podloom_api::names::infrastructure::{ENDING_FINALIZER, FINALIZER, IN_USE_FINALIZER};
+use kube::{Client, Resource};
+use podloom_api::names::infrastructure::{
+    ENDING_FINALIZER, FIELD_MANAGER, FINALIZER, IN_USE_FINALIZER,
+};
 use podloom_api::{CloudObject, CloudRef, ClusterObject, InfrastructureProviderObject};
 use podloom_engine::error::{Attempt, Error};
 use podloom_engine::kind::Source;
 use podloom_engine::plan::Then;
 use podloom_engine::readable::Readable;
-use podloom_engine::write::MetadataPatch;
-use tokio::time::timeout;
+use podloom_engine::write::{MetadataPatch, Target};
 
 pub(crate) use self::live::{Live, Resources};
 use super::resolve::{
-    Backend, Caches, Key, SecretKey, TwinResources, cloud_key, is_guarded, provider_key,
+    Backend, Caches, Key, SecretKey, TwinResources, Twins, cloud_key, is_guarded, provider_key,
     secrets_named_by_cloud, secrets_named_by_provider,
 };
 
@@ -335,21 +335,22 @@ impl Known {
 
     /// Returns all Clouds and GlobalClouds.
     pub(crate) fn clouds(&self) -> Vec<Arc<Readable<CloudObject>>> {
-        let scopes = self.caches.iter();
-        let mut all: Vec<_> = scopes.flat_map(|it| it.clouds.namespaced.state()).collect();
-        // They are the same in each scope.
-        let global = self.caches.first().map(|it| it.clouds.global.store());
-        all.extend(global.into_iter().flat_map(Store::state));
-        all
+        self.both(|it| &it.clouds)
     }
 
     /// Returns all InfrastructureProviders and GlobalInfrastructureProviders.
     pub(crate) fn providers(&self) -> Vec<Arc<Readable<InfrastructureProviderObject>>> {
+        self.both(|it| &it.providers)
+    }
+
+    fn both<K>(&self, twins: impl Fn(&Caches) -> &Twins<K>) -> Vec<Arc<Readable<K>>>
+    where
+        K: Resource<DynamicType = ApiResource> + Clone + 'static,
+    {
         let scopes = self.caches.iter();
-        let mut all: Vec<_> = scopes
-            .flat_map(|it| it.providers.namespaced.state())
-            .collect();
-        let global = self.caches.first().map(|it| it.providers.global.store());
+        let mut all: Vec<_> = scopes.flat_map(|it| twins(it).namespaced.state()).collect();
+        // They are the same in each scope.
+        let global = self.caches.first().map(|it| twins(it).global.store());
         all.extend(global.into_iter().flat_map(Store::state));
         all
     }
@@ -372,9 +373,6 @@ impl Known {
 }
 
 // Whether a Cluster may create an infrastructure: its Cloud and provider are there, stay, and will not go behind its back.
-
-/// How long one request may take.
-const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Whether the Cloud and the provider of a Cluster stay as long as it needs them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -423,19 +421,14 @@ async fn read(
     resources: &TwinResources,
     key: &Key,
 ) -> Result<Option<ObjectMeta>, Error> {
-    let resource = resources.of(key).as_ref();
-    let client = client.clone();
-    let api: Api<DynamicObject> = match &key.namespace {
-        Some(namespace) => Api::namespaced_with(client, namespace, resource),
-        None => Api::all_with(client, resource),
+    let target = Target {
+        client,
+        resource: resources.of(key),
+        namespace: key.namespace.as_deref(),
+        name: &key.name,
+        field_manager: FIELD_MANAGER,
     };
-    let read = timeout(TIMEOUT, api.get_metadata_opt(&key.name)).await;
-    let read = read.map_err(|_| Error::Unanswered { after: TIMEOUT })?;
-    let read = read.map_err(|error| Error::Request {
-        attempt: Attempt::READ,
-        name: key.name.clone(),
-        source: Box::new(error),
-    })?;
+    let read: Option<DynamicObject> = target.read(Attempt::READ).await?;
     Ok(read.map(|object| object.metadata))
 }
 

@@ -196,7 +196,7 @@ fn access_of(text: &str) -> Result<Access, KubeconfigProblem> {
             .transpose()?,
         is_unchecked: cluster.insecure_skip_tls_verify.unwrap_or_default(),
         certificate: certificate(&user)?,
-        account: account(user),
+        login: login(user),
     };
     access.check()?;
     Ok(access)
@@ -288,15 +288,18 @@ fn certificate(user: &User) -> Result<Option<Certificate>, KubeconfigProblem> {
     }
 }
 
-fn account(user: User) -> Account {
-    match (given(user.token), user.username, user.password) {
-        (Some(token), _, _) => Account::Token(Hidden::new(token)),
-        (None, Some(username), Some(password)) => Account::Basic {
-            username: Hidden::new(username),
-            password: Hidden::new(password),
-        },
-        _ => Account::None,
-    }
+fn login(user: User) -> Option<Hidden> {
+    let login = match (given(user.token), user.username, user.password) {
+        (Some(token), _, _) => format!("Bearer {token}"),
+        (None, Some(username), Some(password)) => {
+            format!(
+                "Basic {}",
+                STANDARD.encode(format!("{username}:{password}"))
+            )
+        }
+        _ => return None,
+    };
+    Some(Hidden::new(login))
 }
 
 /// A text, unless it is empty.
@@ -341,7 +344,8 @@ struct Access {
     authority: Option<Vec<u8>>,
     is_unchecked: bool,
     certificate: Option<Certificate>,
-    account: Account,
+    /// As whom we ask, apart from the certificate: the header.
+    login: Option<Hidden>,
 }
 
 /// A client certificate and its key, in PEM.
@@ -349,14 +353,6 @@ struct Access {
 struct Certificate {
     chain: Hidden,
     key: Hidden,
-}
-
-/// As whom we ask, apart from the certificate.
-#[derive(Clone, PartialEq, Eq)]
-enum Account {
-    None,
-    Token(Hidden),
-    Basic { username: Hidden, password: Hidden },
 }
 
 /// Where a request goes.
@@ -435,15 +431,11 @@ impl Access {
     fn headers(&self) -> Result<HeaderMap, &'static str> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        let login = match &self.account {
-            Account::Token(token) => format!("Bearer {}", token.reveal()),
-            Account::Basic { username, password } => {
-                let account = format!("{}:{}", username.reveal(), password.reveal());
-                format!("Basic {}", STANDARD.encode(account))
-            }
-            Account::None => return Ok(headers),
+        let Some(login) = &self.login else {
+            return Ok(headers);
         };
-        let mut login = HeaderValue::try_from(login).map_err(|_| "its token cannot be sent")?;
+        let login = HeaderValue::try_from(login.reveal());
+        let mut login = login.map_err(|_| "its token cannot be sent")?;
         login.set_sensitive(true);
         headers.insert(AUTHORIZATION, login);
         Ok(headers)

@@ -27,7 +27,7 @@ use serde::de::DeserializeOwned;
 
 use super::im::{Failure, FailureKind, InfrastructureManager};
 use super::in_use::{self, Known, Live, Release, Step, Users, is_held, unless_hidden};
-use super::resolve::{Caches, Key, SecretKey, SecretUse, Unresolved};
+use super::resolve::{Caches, Key, SecretKey, SecretUse, Trouble};
 use super::said::{Said, Sayings, Shared};
 use super::secrets::{SecretMetas, Secrets};
 
@@ -140,9 +140,8 @@ impl<P: Probed> Parts<P> {
         &self,
         uses: impl IntoIterator<Item = &'u SecretUse>,
     ) -> BTreeMap<SecretKey, Option<String>> {
-        let secrets = uses.into_iter().map(SecretUse::secret);
-        secrets
-            .map(|secret| (secret.clone(), self.metas.version(&secret)))
+        uses.into_iter()
+            .map(|it| (it.secret.clone(), self.metas.version(&it.secret)))
             .collect()
     }
 }
@@ -334,7 +333,7 @@ impl Found {
     }
 
     /// Returns the same about something that a missing Secret keeps from being found out.
-    pub(crate) fn missing(unresolved: &Unresolved) -> Self {
+    pub(crate) fn missing(unresolved: &Trouble) -> Self {
         Self::No(unresolved.reason, unresolved.message.clone())
     }
 
@@ -378,8 +377,8 @@ pub(crate) struct Probe<F> {
     pub(crate) due: Timestamp,
 }
 
-/// The latest probe of each object, by UID. Cheap to clone; all clones share them.
-pub(crate) struct Probes<F>(Arc<Mutex<HashMap<String, Probe<F>>>>);
+/// The latest probe of each object, by UID.
+pub(crate) struct Probes<F>(Mutex<HashMap<String, Probe<F>>>);
 
 impl<F: Clone> Probes<F> {
     /// Returns the latest probe of an object.
@@ -398,15 +397,9 @@ impl<F: Clone> Probes<F> {
     }
 }
 
-impl<F> Clone for Probes<F> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
-
 impl<F> Default for Probes<F> {
     fn default() -> Self {
-        Self(Arc::default())
+        Self(Mutex::default())
     }
 }
 

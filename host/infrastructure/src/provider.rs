@@ -22,7 +22,7 @@ use super::probed::{
     Basis, Found, Global, InNamespaces, Level, Parts, Probed, World, changed_to_false, guarded,
     next_probe, uids,
 };
-use super::resolve::{ImEndpoint, Key, OwnerUse, endpoint};
+use super::resolve::{ImEndpoint, Key, endpoint};
 use super::secrets::TargetError;
 
 /// Providers of both levels.
@@ -67,10 +67,9 @@ impl Probed for Providers {
         provider: &InfrastructureProviderObject,
     ) -> (Self::Around, Basis) {
         let endpoint = endpoint(provider, &parts.caches);
-        let owner = endpoint.as_ref().map(|endpoint| &endpoint.owner);
         let basis = Basis {
             generations: vec![provider.metadata.generation],
-            secrets: parts.versions(owner.into_iter().flat_map(OwnerUse::all)),
+            secrets: parts.versions(endpoint.iter().flat_map(ImEndpoint::secrets)),
             is_provider_ready: false,
         };
         (endpoint, basis)
@@ -81,11 +80,80 @@ impl Probed for Providers {
     }
 
     fn status(world: &World<Self>, now: Timestamp) -> (InfrastructureProviderStatus, Vec<Notice>) {
-        status(world, now)
+        let metadata = &world.object.metadata;
+        let seen = world.object.status.as_ref();
+        let before = seen.and_then(|status| status.conditions.as_ref());
+        let found = found(world);
+        let ready = ready(world, &found);
+        let new = vec![
+            found.reachable.condition(
+                condition::REACHABLE,
+                (
+                    reason::REACHABLE,
+                    "the Infrastructure Manager says its version",
+                ),
+            ),
+            found.authenticated.condition(
+                condition::AUTHENTICATED,
+                (
+                    reason::AUTHENTICATED,
+                    "the Infrastructure Manager accepts the credentials",
+                ),
+            ),
+            ready.condition(condition::READY, (reason::READY, "Clusters can be created")),
+        ];
+        let mut notices: Vec<Notice> = changed_to_false(before, condition::READY, &ready)
+            .into_iter()
+            .collect();
+        let is_new = seen.and_then(|status| status.observed_generation) != metadata.generation;
+        if is_new {
+            notices.extend(insecure(world));
+        }
+        let status = InfrastructureProviderStatus {
+            observed_generation: metadata.generation,
+            // What it said last, while it does not answer.
+            version: found
+                .version
+                .or_else(|| seen.and_then(|status| status.version.clone())),
+            clusters: Some(world.users.clusters),
+            conditions: Some(conditions(before, new, metadata.generation, now)),
+        };
+        (status, notices)
     }
 
+    /// Asks an Infrastructure Manager for its version, and if it answers for the infrastructures of the owner.
     async fn probe(parts: &Parts<Self>, world: &World<Self>) -> Result<ProviderFound, Error> {
-        probe(parts, &world.around).await
+        let target = match &world.around {
+            Ok(endpoint) => parts.secrets.owner(endpoint).await,
+            Err(message) => return Ok(nothing(reason::UNKNOWN, message)),
+        };
+        let target = match target {
+            Ok(target) => target,
+            Err(TargetError::Request(error)) => return Err(error),
+            Err(TargetError::Missing(missing)) => {
+                let found = nothing(reason::UNKNOWN, "a request needs the credentials");
+                return Ok(ProviderFound {
+                    authenticated: Found::missing(&missing),
+                    ..found
+                });
+            }
+        };
+        let version = match parts.im.call(&target, &Call::Version).await {
+            Ok(Answer::Version(version)) => version,
+            Ok(_) => return Ok(nothing(reason::UNREACHABLE, "the answer is no version")),
+            Err(failure) => {
+                let found = nothing(reason::UNREACHABLE, &failure.message);
+                return Ok(ProviderFound {
+                    reachable: Found::of(&failure),
+                    ..found
+                });
+            }
+        };
+        Ok(ProviderFound {
+            reachable: Found::Yes,
+            version: Some(version),
+            authenticated: list(parts, &target).await,
+        })
     }
 
     fn next(_: &World<Self>, found: &ProviderFound, now: Timestamp) -> Timestamp {
@@ -116,63 +184,13 @@ pub(crate) fn readiness(provider: &InfrastructureProviderObject) -> Option<&str>
 
 // What the status of a provider says. Pure.
 
-/// Returns the status of a provider, and the Events to publish when it is written.
-fn status(world: &World<Providers>, now: Timestamp) -> (InfrastructureProviderStatus, Vec<Notice>) {
-    let metadata = &world.object.metadata;
-    let seen = world.object.status.as_ref();
-    let before = seen.and_then(|status| status.conditions.as_ref());
-    let found = found(world);
-    let ready = ready(world, &found);
-    let new = vec![
-        found.reachable.condition(
-            condition::REACHABLE,
-            (
-                reason::REACHABLE,
-                "the Infrastructure Manager says its version",
-            ),
-        ),
-        found.authenticated.condition(
-            condition::AUTHENTICATED,
-            (
-                reason::AUTHENTICATED,
-                "the Infrastructure Manager accepts the credentials",
-            ),
-        ),
-        ready.condition(condition::READY, (reason::READY, "Clusters can be created")),
-    ];
-    let mut notices: Vec<Notice> = changed_to_false(before, condition::READY, &ready)
-        .into_iter()
-        .collect();
-    let is_new = seen.and_then(|status| status.observed_generation) != metadata.generation;
-    if is_new {
-        notices.extend(insecure(world));
-    }
-    let status = InfrastructureProviderStatus {
-        observed_generation: metadata.generation,
-        // What it said last, while it does not answer.
-        version: found
-            .version
-            .or_else(|| seen.and_then(|status| status.version.clone())),
-        clusters: Some(world.users.clusters),
-        conditions: Some(conditions(before, new, metadata.generation, now)),
-    };
-    (status, notices)
-}
-
 fn found(world: &World<Providers>) -> ProviderFound {
     match (&world.around, &world.probe) {
         (Ok(_), Some(probe)) => probe.found.clone(),
-        _ => {
-            let unclear = Found::Unclear(
-                reason::UNKNOWN,
-                "the Infrastructure Manager was not asked yet".to_owned(),
-            );
-            ProviderFound {
-                reachable: unclear.clone(),
-                version: None,
-                authenticated: unclear,
-            }
-        }
+        _ => nothing(
+            reason::UNKNOWN,
+            "the Infrastructure Manager was not asked yet",
+        ),
     }
 }
 
@@ -197,44 +215,6 @@ fn insecure(world: &World<Providers>) -> Option<Notice> {
 }
 
 // What is asked for a provider.
-
-/// Asks an Infrastructure Manager for its version, and if it answers for the infrastructures of the owner.
-async fn probe(
-    parts: &Parts<Providers>,
-    endpoint: &Result<ImEndpoint, String>,
-) -> Result<ProviderFound, Error> {
-    let target = match endpoint {
-        Ok(endpoint) => parts.secrets.owner(endpoint).await,
-        Err(message) => return Ok(nothing(reason::UNKNOWN, message)),
-    };
-    let target = match target {
-        Ok(target) => target,
-        Err(TargetError::Request(error)) => return Err(error),
-        Err(TargetError::Missing(missing)) => {
-            let found = nothing(reason::UNKNOWN, "a request needs the credentials");
-            return Ok(ProviderFound {
-                authenticated: Found::missing(&missing),
-                ..found
-            });
-        }
-    };
-    let version = match parts.im.call(&target, &Call::Version).await {
-        Ok(Answer::Version(version)) => version,
-        Ok(_) => return Ok(nothing(reason::UNREACHABLE, "the answer is no version")),
-        Err(failure) => {
-            let found = nothing(reason::UNREACHABLE, &failure.message);
-            return Ok(ProviderFound {
-                reachable: Found::of(&failure),
-                ..found
-            });
-        }
-    };
-    Ok(ProviderFound {
-        reachable: Found::Yes,
-        version: Some(version),
-        authenticated: list(parts, &target).await,
-    })
-}
 
 async fn list(parts: &Parts<Providers>, target: &Target) -> Found {
     match parts.im.call(target, &Call::List).await {

@@ -19,6 +19,8 @@ use podloom_engine::outbound::{Url, UrlError};
 use podloom_engine::readable::Readable;
 use podloom_engine::shown::shown;
 
+use super::im::Owner;
+
 /// An InfrastructureProvider or GlobalInfrastructureProvider in a cache.
 pub(crate) type CachedProvider = Readable<InfrastructureProviderObject>;
 
@@ -43,10 +45,8 @@ pub(crate) struct SecretKey {
 /// One value of a Secret.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SecretUse {
-    /// The namespace of the Secret.
-    pub(crate) namespace: String,
-    /// Its name.
-    pub(crate) name: String,
+    /// The Secret.
+    pub(crate) secret: SecretKey,
     /// The key of the value.
     pub(crate) key: String,
 }
@@ -68,24 +68,10 @@ pub(crate) struct ImEndpoint {
     pub(crate) insecure_skip_tls_verify: bool,
     /// Whether templates may name files of the server.
     pub(crate) allow_file_references: bool,
-    /// Who owns the infrastructures.
-    pub(crate) owner: OwnerUse,
-}
-
-/// The owner of infrastructures, by the Secrets with its values.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum OwnerUse {
-    /// A user name and a password. Both are the identity of the owner.
-    Basic {
-        /// The user name.
-        username: String,
-        /// Its password.
-        password: SecretUse,
-        /// The password before the last change, to bring infrastructures over.
-        previous: Option<SecretUse>,
-    },
-    /// A token.
-    Token(SecretUse),
+    /// Who owns the infrastructures, and where its secret is.
+    pub(crate) owner: Owner<SecretUse>,
+    /// The password of the owner before the last change, to bring infrastructures over.
+    pub(crate) previous: Option<SecretUse>,
 }
 
 /// What a Cluster's reference to a Cloud leads to.
@@ -97,9 +83,7 @@ pub(crate) struct Backend {
     pub(crate) cloud_namespace: Option<String>,
     /// The namespace of the Secrets that the Cloud names.
     pub(crate) secret_namespace: String,
-    /// The provider, as the Cloud names it.
-    pub(crate) provider: ProviderRef,
-    /// Where its Infrastructure Manager is.
+    /// Where the Infrastructure Manager of its provider is.
     pub(crate) im: ImEndpoint,
     /// What the Cloud says: how to log in, and by the names of Secrets with what.
     pub(crate) login: CloudSpec,
@@ -112,12 +96,12 @@ pub(crate) struct Backend {
     pub(crate) is_guarded: bool,
 }
 
-/// Why a reference leads nowhere. For the condition Scheduled of a Cluster and Resolved of a Cloud.
+/// What is wrong, as a condition says it: why a reference leads nowhere, or what IM did not do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Unresolved {
-    /// CloudNotFound, ProviderNotFound or SecretNotFound.
+pub(crate) struct Trouble {
+    /// The reason of the condition.
     pub(crate) reason: &'static str,
-    /// A sentence that names what is missing.
+    /// A sentence, with IM's own words if it is about those.
     pub(crate) message: String,
 }
 
@@ -126,9 +110,9 @@ pub(crate) fn resolve(
     namespace: &str,
     cloud: &CloudRef,
     caches: &Caches,
-) -> Result<Backend, Unresolved> {
+) -> Result<Backend, Trouble> {
     let key = cloud_key(namespace, cloud);
-    let missing = |missing: Missing| Unresolved {
+    let missing = |missing: Missing| Trouble {
         reason: reason::CLOUD_NOT_FOUND,
         message: missing.sentence(cloud.kind.as_str(), &key),
     };
@@ -142,11 +126,11 @@ pub(crate) fn of_cloud(
     reference: &CloudRef,
     cloud: &CloudObject,
     caches: &Caches,
-) -> Result<Backend, Unresolved> {
+) -> Result<Backend, Trouble> {
     let namespace = cloud.metadata.namespace.clone();
     let named = &cloud.spec.provider_ref;
     let key = provider_key(namespace.as_deref(), named);
-    let missing = |message| Unresolved {
+    let missing = |message| Trouble {
         reason: reason::PROVIDER_NOT_FOUND,
         message,
     };
@@ -162,7 +146,7 @@ pub(crate) fn of_cloud(
     let im = endpoint(provider, caches).map_err(missing)?;
     let secret_namespace = caches.secret_namespace(namespace.as_deref()).to_owned();
     let mut secrets = secrets_of_login(&cloud.spec, &secret_namespace);
-    secrets.extend(im.owner.required().cloned());
+    secrets.push(im.owner.secret().clone());
     secrets.sort();
     secrets.dedup();
     let both = [&cloud.metadata, &provider.metadata];
@@ -176,7 +160,6 @@ pub(crate) fn of_cloud(
         cloud: reference.clone(),
         cloud_namespace: namespace,
         secret_namespace,
-        provider: named.clone(),
         im,
         login: cloud.spec.clone(),
         secrets,
@@ -213,6 +196,7 @@ pub(crate) fn endpoint(
             shown(&name)
         )
     })?;
+    let previous = previous(im, in_namespace);
     Ok(ImEndpoint {
         provider: ProviderRef { kind, name },
         namespace,
@@ -222,6 +206,7 @@ pub(crate) fn endpoint(
         insecure_skip_tls_verify: im.insecure_skip_tls_verify,
         allow_file_references: im.allow_file_references,
         owner,
+        previous,
     })
 }
 
@@ -291,6 +276,11 @@ impl Backend {
 }
 
 impl ImEndpoint {
+    /// Returns all values of Secrets, the previous password among them.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &SecretUse> {
+        std::iter::once(self.owner.secret()).chain(&self.previous)
+    }
+
     /// Returns which provider it is.
     pub(crate) fn key(&self) -> Key {
         Key {
@@ -312,8 +302,8 @@ impl ImEndpoint {
 pub(crate) struct Account {
     /// The URL, without slashes at its end.
     pub(crate) url: Arc<str>,
-    /// The owner, without the previous password.
-    pub(crate) owner: OwnerUse,
+    /// The owner.
+    pub(crate) owner: Owner<SecretUse>,
 }
 
 /// Who wrote a provider: a namespace, or an administrator of the cluster.
@@ -335,7 +325,7 @@ impl ImEndpoint {
     pub(crate) fn account(&self) -> Account {
         Account {
             url: same_url(&self.written_url).into(),
-            owner: self.owner.identity(),
+            owner: self.owner.clone(),
         }
     }
 
@@ -344,22 +334,6 @@ impl ImEndpoint {
         match &self.namespace {
             Some(namespace) => Tenant::Namespace(namespace.clone()),
             None => Tenant::Global(self.provider.name.clone()),
-        }
-    }
-}
-
-impl OwnerUse {
-    /// Returns the owner without the previous password, which says nothing about who it is.
-    fn identity(&self) -> Self {
-        match self {
-            Self::Basic {
-                username, password, ..
-            } => Self::Basic {
-                username: username.clone(),
-                password: password.clone(),
-                previous: None,
-            },
-            Self::Token(token) => Self::Token(token.clone()),
         }
     }
 }
@@ -382,17 +356,11 @@ impl SecretUse {
     /// Returns the value that a reference names, in the namespace of its object's Secrets. `key` is the one of a reference without one.
     pub(crate) fn of(namespace: &str, reference: &SecretRef, key: &str) -> Self {
         Self {
-            namespace: namespace.to_owned(),
-            name: reference.name.clone(),
+            secret: SecretKey {
+                namespace: namespace.to_owned(),
+                name: reference.name.clone(),
+            },
             key: reference.key_or(key).to_owned(),
-        }
-    }
-
-    /// Returns the Secret of the value.
-    pub(crate) fn secret(&self) -> SecretKey {
-        SecretKey {
-            namespace: self.namespace.clone(),
-            name: self.name.clone(),
         }
     }
 }
@@ -407,35 +375,22 @@ impl SecretKey {
     }
 }
 
-impl OwnerUse {
-    /// Returns the values that every request needs.
-    pub(crate) fn required(&self) -> impl Iterator<Item = &SecretUse> {
-        let (Self::Basic { password, .. } | Self::Token(password)) = self;
-        std::iter::once(password)
-    }
-
-    /// Returns all values, the previous password among them.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &SecretUse> {
-        let previous = match self {
-            Self::Basic { previous, .. } => previous.as_ref(),
-            Self::Token(_) => None,
-        };
-        self.required().chain(previous)
-    }
-}
-
 /// The owner that a provider names; none if it names none.
-fn owner(im: &ImSpec, namespace: &str) -> Option<OwnerUse> {
+fn owner(im: &ImSpec, namespace: &str) -> Option<Owner<SecretUse>> {
     if let Some(basic) = &im.basic {
-        let previous = basic.previous_password_secret_ref.as_ref();
-        return Some(OwnerUse::Basic {
+        return Some(Owner::Basic {
             username: basic.username.clone(),
             password: SecretUse::of(namespace, &basic.password_secret_ref, key::PASSWORD),
-            previous: previous.map(|it| SecretUse::of(namespace, it, key::PASSWORD)),
         });
     }
     let token = im.token_secret_ref.as_ref()?;
-    Some(OwnerUse::Token(SecretUse::of(namespace, token, key::TOKEN)))
+    Some(Owner::Token(SecretUse::of(namespace, token, key::TOKEN)))
+}
+
+/// The previous password of the owner.
+fn previous(im: &ImSpec, namespace: &str) -> Option<SecretUse> {
+    let reference = im.basic.as_ref()?.previous_password_secret_ref.as_ref()?;
+    Some(SecretUse::of(namespace, reference, key::PASSWORD))
 }
 
 /// The values that the login at a Cloud needs.
@@ -470,7 +425,7 @@ fn secrets_of_login(spec: &CloudSpec, namespace: &str) -> Vec<SecretUse> {
 pub(crate) fn secrets_named_by_cloud(object: &CloudObject, global: &str) -> Vec<SecretKey> {
     let namespace = object.metadata.namespace.as_deref().unwrap_or(global);
     let uses = secrets_of_login(&object.spec, namespace);
-    uses.iter().map(SecretUse::secret).collect()
+    uses.into_iter().map(|it| it.secret).collect()
 }
 
 /// Returns the Secrets that a provider names. `global` is the namespace of those of cluster-scoped objects.
@@ -479,9 +434,12 @@ pub(crate) fn secrets_named_by_provider(
     global: &str,
 ) -> Vec<SecretKey> {
     let namespace = provider.metadata.namespace.as_deref().unwrap_or(global);
-    let owner = owner(&provider.spec.im, namespace);
-    let uses = owner.iter().flat_map(OwnerUse::all);
-    uses.map(SecretUse::secret).collect()
+    let im = &provider.spec.im;
+    let owner = owner(im, namespace);
+    let uses = owner.iter().map(Owner::secret);
+    let previous = previous(im, namespace);
+    let uses = uses.chain(&previous);
+    uses.map(|it| it.secret.clone()).collect()
 }
 
 // The caches of what Clusters and Clouds can name.

@@ -24,7 +24,7 @@ use podloom_turns::lock;
 use tokio::time::{Instant, sleep};
 
 use super::im::{CloudLogin, Hidden, Owner, Target};
-use super::resolve::{Backend, ImEndpoint, OwnerUse, SecretKey, SecretUse, Unresolved};
+use super::resolve::{Backend, ImEndpoint, SecretKey, SecretUse, Trouble};
 
 /// The largest value, in bytes: a token with many claims has a few KiB, a certificate too.
 const VALUE_MAX: usize = 64 * 1024;
@@ -39,22 +39,15 @@ pub(crate) struct Secrets {
     client: Client,
     /// What was read lately; none if nothing is kept.
     lately: Option<Lately>,
-    tls: Arc<Mutex<HashMap<Trust, Tls>>>,
-}
-
-/// Which certificates are accepted.
-#[derive(Clone, PartialEq, Eq, Hash)]
-enum Trust {
-    Public,
-    PublicAnd(String),
-    Any,
+    /// The TLS configurations, by the authorities beside the public ones, and whether any certificate is accepted.
+    tls: Arc<Mutex<HashMap<(Option<String>, bool), Tls>>>,
 }
 
 /// Why there is no target for a request.
 #[derive(Debug)]
 pub(crate) enum TargetError {
     /// Something is missing that a user must write.
-    Missing(Unresolved),
+    Missing(Trouble),
     /// The API server did not say it.
     Request(Error),
 }
@@ -109,21 +102,20 @@ impl Secrets {
     ///
     /// Returns an error if a Secret, a key or a certificate is missing, or if the API server does not answer.
     pub(crate) async fn previous(&self, backend: &Backend) -> Result<Option<Target>, TargetError> {
-        let OwnerUse::Basic {
-            username,
+        let ImEndpoint {
+            owner: Owner::Basic { username, .. },
             previous: Some(previous),
             ..
-        } = &backend.im.owner
+        } = &backend.im
         else {
             return Ok(None);
         };
         let mut uses = backend.secrets.clone();
         uses.push(previous.clone());
         let values = self.values(&uses).await?;
-        let owner = values.owner(&OwnerUse::Basic {
+        let owner = values.owner(&Owner::Basic {
             username: username.clone(),
             password: previous.clone(),
-            previous: None,
         });
         let login = login(backend, &values);
         self.of(&backend.im, owner?, Some(login?)).map(Some)
@@ -135,8 +127,7 @@ impl Secrets {
     ///
     /// Returns an error if a Secret, a key or a certificate is missing, or if the API server does not answer.
     pub(crate) async fn owner(&self, im: &ImEndpoint) -> Result<Target, TargetError> {
-        let uses: Vec<SecretUse> = im.owner.required().cloned().collect();
-        let values = self.values(&uses).await?;
+        let values = self.values(&[im.owner.secret().clone()]).await?;
         self.of(im, values.owner(&im.owner)?, None)
     }
 }
@@ -167,18 +158,14 @@ impl Secrets {
 
     /// The TLS configuration of an Infrastructure Manager. Making one reads the certificate store of this machine.
     fn tls(&self, im: &ImEndpoint) -> Result<Tls, TlsError> {
-        let trust = match (&im.ca_bundle, im.insecure_skip_tls_verify) {
-            (_, true) => Trust::Any,
-            (Some(pem), false) => Trust::PublicAnd(pem.clone()),
-            (None, false) => Trust::Public,
-        };
+        let trust = (im.ca_bundle.clone(), im.insecure_skip_tls_verify);
         if let Some(tls) = lock(&self.tls).get(&trust) {
             return Ok(tls.clone());
         }
         let tls = match &trust {
-            Trust::Any => Tls::new(&Roots::Unchecked, None)?,
-            Trust::Public => Tls::new(&Roots::Public, None)?,
-            Trust::PublicAnd(text) => {
+            (_, true) => Tls::new(&Roots::Unchecked, None)?,
+            (None, false) => Tls::new(&Roots::Public, None)?,
+            (Some(text), false) => {
                 let pem = Pem::new("spec.im.caBundle".to_owned(), text.clone().into_bytes())?;
                 Tls::new(&Roots::PublicAnd(&pem), None)?
             }
@@ -194,12 +181,12 @@ impl Secrets {
 
     /// Reads values, each Secret once.
     async fn values(&self, uses: &[SecretUse]) -> Result<Values, TargetError> {
-        let secrets: BTreeSet<SecretKey> = uses.iter().map(SecretUse::secret).collect();
+        let secrets: BTreeSet<&SecretKey> = uses.iter().map(|it| &it.secret).collect();
         let reads = secrets.iter().map(|secret| self.read(secret));
         let read = try_join_all(reads).await.map_err(TargetError::Request)?;
-        let read: BTreeMap<&SecretKey, Option<Entries>> = secrets.iter().zip(read).collect();
+        let read: BTreeMap<&SecretKey, Option<Entries>> = secrets.into_iter().zip(read).collect();
         let values = uses.iter().map(|it| {
-            let entries = read.get(&it.secret()).and_then(Option::as_ref);
+            let entries = read.get(&it.secret).and_then(Option::as_ref);
             Ok((it.clone(), value(it, entries)?))
         });
         values
@@ -239,8 +226,7 @@ type Entries = BTreeMap<String, ByteString>;
 /// One value, without a newline at its end.
 fn value(wanted: &SecretUse, entries: Option<&Entries>) -> Result<Hidden, String> {
     let SecretUse {
-        namespace,
-        name,
+        secret: SecretKey { namespace, name },
         key,
     } = wanted;
     let place = format!("Secret {} in namespace {}", shown(name), shown(namespace));
@@ -269,7 +255,7 @@ fn value(wanted: &SecretUse, entries: Option<&Entries>) -> Result<Hidden, String
 }
 
 fn missing(message: String) -> TargetError {
-    TargetError::Missing(Unresolved {
+    TargetError::Missing(Trouble {
         reason: reason::SECRET_NOT_FOUND,
         message,
     })
@@ -279,18 +265,21 @@ impl Values {
     /// The value of a use; each that was asked for was found.
     fn get(&self, wanted: &SecretUse) -> Result<Hidden, TargetError> {
         let value = self.0.get(wanted).cloned();
-        value.ok_or_else(|| missing(format!("Secret {} was not read", shown(&wanted.name))))
+        value.ok_or_else(|| {
+            missing(format!(
+                "Secret {} was not read",
+                shown(&wanted.secret.name)
+            ))
+        })
     }
 
-    fn owner(&self, owner: &OwnerUse) -> Result<Owner, TargetError> {
+    fn owner(&self, owner: &Owner<SecretUse>) -> Result<Owner, TargetError> {
         Ok(match owner {
-            OwnerUse::Basic {
-                username, password, ..
-            } => Owner::Basic {
+            Owner::Basic { username, password } => Owner::Basic {
                 username: username.clone(),
                 password: self.get(password)?,
             },
-            OwnerUse::Token(token) => Owner::Token(self.get(token)?),
+            Owner::Token(token) => Owner::Token(self.get(token)?),
         })
     }
 }
@@ -300,57 +289,40 @@ impl Values {
 /// Infrastructure Managers demand a project even where an application credential implies it.
 const NO_PROJECT: &str = "none";
 
-/// The parameters of a login.
-#[derive(Default)]
-struct Parameters {
-    open: BTreeMap<String, String>,
-    secret: BTreeMap<String, Hidden>,
-}
-
 /// Returns the login of a Cloud.
 fn login(backend: &Backend, values: &Values) -> Result<CloudLogin, TargetError> {
     let CloudSpec {
         openstack, generic, ..
     } = &backend.login;
-    let name = backend.cloud.name.clone();
     let namespace = &backend.secret_namespace;
-    let (kind, host, parameters) = match (openstack, generic) {
-        (Some(openstack), _) => (
-            "OpenStack".to_owned(),
-            Some(openstack.url.clone()),
-            of_openstack(openstack, namespace, values)?,
-        ),
-        (None, Some(generic)) => (
-            generic.type_.clone(),
-            generic.host.clone(),
-            of_generic(generic, namespace, values)?,
-        ),
+    let mut login = match (openstack, generic) {
+        (Some(openstack), _) => of_openstack(openstack, namespace, values)?,
+        (None, Some(generic)) => of_generic(generic, namespace, values)?,
         // The API server accepts no such Cloud.
         (None, None) => {
             return Err(missing(format!(
                 "{} {} has neither spec.openstack nor spec.generic",
                 backend.cloud.kind.as_str(),
-                shown(&name)
+                shown(&backend.cloud.name)
             )));
         }
     };
-    Ok(CloudLogin {
-        name,
-        kind,
-        host,
-        parameters: parameters.open,
-        secrets: parameters.secret,
-    })
+    login.name.clone_from(&backend.cloud.name);
+    Ok(login)
 }
 
 fn of_openstack(
     cloud: &OpenStackCloud,
     namespace: &str,
     values: &Values,
-) -> Result<Parameters, TargetError> {
-    let mut login = Parameters::default();
+) -> Result<CloudLogin, TargetError> {
+    let mut login = CloudLogin {
+        kind: "OpenStack".to_owned(),
+        host: Some(cloud.url.clone()),
+        ..CloudLogin::default()
+    };
     let mut put = |key: &str, value: &str| {
-        login.open.insert(key.to_owned(), value.to_owned());
+        login.parameters.insert(key.to_owned(), value.to_owned());
     };
     let OpenStackAuth {
         password,
@@ -381,7 +353,7 @@ fn of_openstack(
     }
     if let Some((reference, key)) = secret {
         let value = values.get(&SecretUse::of(namespace, reference, key))?;
-        login.secret.insert("password".to_owned(), value);
+        login.secrets.insert("password".to_owned(), value);
     }
     Ok(login)
 }
@@ -390,14 +362,16 @@ fn of_generic(
     cloud: &GenericCloud,
     namespace: &str,
     values: &Values,
-) -> Result<Parameters, TargetError> {
-    let mut login = Parameters {
-        open: cloud.parameters.clone().unwrap_or_default(),
-        secret: BTreeMap::new(),
+) -> Result<CloudLogin, TargetError> {
+    let mut login = CloudLogin {
+        kind: cloud.type_.clone(),
+        host: cloud.host.clone(),
+        parameters: cloud.parameters.clone().unwrap_or_default(),
+        ..CloudLogin::default()
     };
     for (name, reference) in cloud.secret_parameters.iter().flatten() {
         let value = values.get(&SecretUse::of(namespace, reference, key::VALUE))?;
-        login.secret.insert(name.clone(), value);
+        login.secrets.insert(name.clone(), value);
     }
     Ok(login)
 }
@@ -428,18 +402,14 @@ struct Kept {
 }
 
 /// The UID and the resource version of a Secret.
-#[derive(PartialEq, Eq)]
-struct Version(String, String);
+type Version = [String; 2];
 
 fn size(entries: &Entries) -> usize {
     entries.values().map(|value| value.0.len()).sum()
 }
 
-impl Version {
-    fn of(secret: &ObjectMeta) -> Option<Self> {
-        let version = secret.resource_version.clone()?;
-        Some(Self(secret.uid.clone()?, version))
-    }
+fn version(secret: &ObjectMeta) -> Option<Version> {
+    Some([secret.uid.clone()?, secret.resource_version.clone()?])
 }
 
 impl Lately {
@@ -461,7 +431,7 @@ impl Lately {
 
     /// Keeps the values of a Secret, if the watch shows the version that was read.
     fn put(&self, secret: &SecretKey, read: &ObjectMeta, entries: &Entries) {
-        let Some(version) = Version::of(read).filter(|_| size(entries) <= LARGEST) else {
+        let Some(version) = version(read).filter(|_| size(entries) <= LARGEST) else {
             return;
         };
         if self.seen(secret).as_ref() == Some(&version) {
@@ -485,7 +455,7 @@ impl Lately {
 
     /// The version that the watch shows.
     fn seen(&self, secret: &SecretKey) -> Option<Version> {
-        Version::of(&self.metas.get(secret)?.metadata)
+        version(&self.metas.get(secret)?.metadata)
     }
 
     /// How many are kept.

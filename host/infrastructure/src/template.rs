@@ -206,8 +206,13 @@ pub(crate) fn is_named(text: &str, name: &str) -> Option<bool> {
     if !text.contains(name) {
         return Some(false);
     }
+    Some(name_in(text)?.as_deref() == Some(name))
+}
+
+/// Returns the name that a template has, if it can be read.
+pub(crate) fn name_in(text: &str) -> Option<Option<String>> {
     let template: Template = serde_saphyr::from_str(text).ok()?;
-    Some(template.metadata.infra_name.as_deref() == Some(name))
+    Some(template.metadata.infra_name)
 }
 
 // How many machines a template asks for.

@@ -21,32 +21,26 @@ use super::{insecure, template};
 /// The field of the template.
 const TEMPLATE: &str = "spec.tosca";
 
-/// What is around a Cluster. What is not known is none, and not checked.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ClusterAround {
-    /// Whether its provider allows templates to name files of the Infrastructure Manager's machine.
-    pub allows_file_references: Option<bool>,
-}
-
 /// Checks a Cluster.
 ///
-/// A template that names files is refused only if the provider is known and forbids it; if it is not known, there is a warning. A change
-/// that the Infrastructure Manager would ignore is refused, since it could never be applied.
+/// A template that names files of the Infrastructure Manager's machine is refused only if the provider is known and does not allow it;
+/// if it is not known, there is a warning. A change that the Infrastructure Manager would ignore is refused, since it could never be
+/// applied.
 pub fn cluster(
     new: &ClusterObject,
     old: Option<&ClusterObject>,
-    around: ClusterAround,
+    allows_file_references: Option<bool>,
 ) -> Findings {
     if is_settled(&new.metadata, old.is_some_and(|old| old.spec == new.spec)) {
         return Findings::default();
     }
     let found = |spec: &ClusterSpec| {
-        let mut found = problems(spec, around.allows_file_references.unwrap_or(true));
+        let mut found = problems(spec, allows_file_references.unwrap_or(true));
         found.extend(unsupported(spec, new.status.as_ref()));
         found
     };
     let mut findings = sorted(found(&new.spec), old.map(|old| found(&old.spec)));
-    if around.allows_file_references.is_none() {
+    if allows_file_references.is_none() {
         let named = problems(&new.spec, false).into_iter();
         let is_known =
             |it: &Finding| findings.refusals.contains(it) || findings.warnings.contains(it);

@@ -86,7 +86,7 @@ pub(crate) const ROWS: [(&str, Check); 10] = [
     }),
     ("validate/clusters", |webhook, review, deadline| {
         webhook.check(review, deadline, |new, old| {
-            infrastructure::cluster(new, old, infrastructure::ClusterAround::default())
+            infrastructure::cluster(new, old, None)
         })
     }),
     ("validate/clouds", CLOUD),

@@ -11,12 +11,12 @@ use podloom_engine::plan::later;
 use serde_json::{Map, Value};
 
 use super::action::{Ask, Asked, Found, Outcome, Reply};
-use super::durable::{Change, Durable, Operation, micros};
-use super::memory::{self, At, Kept, KubeconfigTrouble, Ownership, Search, Shortage, Trouble};
+use super::durable::{Change, Durable, micros, new_operation};
+use super::memory::{self, At, KubeconfigTrouble, Ownership, Search, Shortage};
 use super::world::{Edit, SeenSecret, World, edit};
 use crate::im::{Answer, Failure, FailureKind, ImState, InfrastructureId, Reading, Sent};
 use crate::kubeconfig::{Kubeconfig, KubeconfigProblem, Probed};
-use crate::resolve::{Backend, OwnerUse, Unresolved};
+use crate::resolve::Trouble;
 use crate::template::is_named;
 
 /// How long to wait after a request that changes something before the state is read, at most.
@@ -70,7 +70,7 @@ fn heard(world: &mut World, reply: &Reply, at: Timestamp) {
 }
 
 /// Notes that a Secret is missing, before anything is recorded or sent.
-pub(crate) fn missing(world: &mut World, unresolved: Unresolved, at: Timestamp) {
+pub(crate) fn missing(world: &mut World, unresolved: Trouble, at: Timestamp) {
     world.known.missing = Some(unresolved);
     // A Secret that appears wakes it; this is for one that is not watched.
     world.known.rest = Some(later(at, memory::wait(world.poll(), 1, world.uid())));
@@ -174,8 +174,8 @@ fn look_again(world: &mut World, change: Change, at: Timestamp) {
 
 /// IM has the template now.
 fn updated(world: &mut World) {
-    if let Edit::Send(update) = edit(world) {
-        world.durable.retired.extend(update.retired);
+    if let Edit::Send { retired, .. } = edit(world) {
+        world.durable.retired.extend(retired);
     }
     let wanted = world.wanted.as_ref().map(|it| it.template.clone());
     if wanted.is_some() {
@@ -192,7 +192,7 @@ fn not_sent(world: &mut World, ask: &Ask) {
         return;
     };
     if let Some(operation) = &mut world.durable.operation {
-        operation.attempts = operation.attempts.saturating_sub(1);
+        operation.attempts = operation.attempts.saturating_sub(1).max(0);
     }
     if *change == Change::Create {
         cleared(world);
@@ -287,7 +287,9 @@ fn record(world: &mut World, ask: &Ask, failure: &Failure) {
 
 /// Whether the account with the previous password may let the one of now own the infrastructure. It is tried once.
 fn may_add_owner(world: &World, ask: &Ask) -> bool {
-    let has_previous = world.known.sent_as.is_some() || world.resolved().is_some_and(has_previous);
+    let backend = world.resolved();
+    let has_previous = world.known.sent_as.is_some()
+        || backend.is_some_and(|backend| backend.im.previous.is_some());
     let is_about_one = !matches!(
         ask,
         Ask::AddOwner(_) | Ask::Search { .. } | Ask::Left(_) | Ask::Change(Change::Create)
@@ -296,16 +298,6 @@ fn may_add_owner(world: &World, ask: &Ask) -> bool {
         && is_about_one
         && world.known.owner == Ownership::Assumed
         && world.durable.id.is_some()
-}
-
-fn has_previous(backend: &Backend) -> bool {
-    matches!(
-        backend.im.owner,
-        OwnerUse::Basic {
-            previous: Some(_),
-            ..
-        }
-    )
 }
 
 /// There is nothing to take over.
@@ -336,6 +328,7 @@ fn troubled(world: &mut World, ask: &Ask, failure: &Failure, at: Timestamp) {
         false => known.trouble = Some(found),
     }
     let attempts = world.durable.under_way().map_or(0, |it| it.attempts);
+    let attempts = u32::try_from(attempts).unwrap_or_default();
     let poll = world.poll();
     let wait = match (failure.kind, ask) {
         (FailureKind::Conflict, _) => poll.min(BUSY),
@@ -502,7 +495,7 @@ fn take(world: &mut World, id: InfrastructureId, at: Timestamp) {
     let was_recorded = world.durable.is_attempt_open();
     own(world, id);
     if world.durable.operation.is_none() {
-        world.durable.operation = Some(Operation::new(OperationKind::Create, micros(at)));
+        world.durable.operation = Some(new_operation(OperationKind::Create, at));
     }
     // What it was made from is known only of a recorded attempt.
     if !was_recorded {
@@ -514,13 +507,11 @@ fn take(world: &mut World, id: InfrastructureId, at: Timestamp) {
 fn adopt(world: &mut World, id: InfrastructureId, at: Timestamp) {
     own(world, id);
     world.durable.applied = None;
-    world.durable.operation = Some(Operation::new(OperationKind::Update, micros(at)));
+    world.durable.operation = Some(new_operation(OperationKind::Update, at));
 }
 
 fn own(world: &mut World, id: InfrastructureId) {
-    let url = world
-        .resolved()
-        .map(|backend| backend.im.written_url.clone());
+    let url = world.url();
     let durable = &mut world.durable;
     world.known.named = Some(id.clone());
     durable.id = Some(id);
@@ -551,10 +542,7 @@ fn read(world: &mut World, reading: Reading, at: Timestamp) {
         configured: count(configured.count()),
     });
     world.durable.im_state = Some(reading.state.as_str().to_owned());
-    if let Some(url) = world
-        .resolved()
-        .map(|backend| backend.im.written_url.clone())
-    {
+    if let Some(url) = world.url() {
         world.durable.provider_url = Some(url);
     }
     world.known.missing_since = None;
@@ -580,7 +568,7 @@ fn read(world: &mut World, reading: Reading, at: Timestamp) {
 /// Notes whether machines are missing. While an update is ahead, nobody knows what IM has the template for.
 fn compare(world: &mut World, total: usize, at: Timestamp) {
     let wanted = match edit(world) {
-        Edit::Send(_) => 0,
+        Edit::Send { .. } => 0,
         _ => world.machines_wanted(),
     };
     let poll = world.poll();
@@ -590,7 +578,7 @@ fn compare(world: &mut World, total: usize, at: Timestamp) {
 /// Ends the operation that is under way, unless it is an update that IM may not have.
 fn finish(world: &mut World, at: Timestamp) {
     world.known.log = None;
-    let is_ahead = matches!(edit(world), Edit::Send(_));
+    let is_ahead = matches!(edit(world), Edit::Send { .. });
     if !is_ahead {
         // Whatever was refused, it is not needed any more.
         world.known.refusal = None;
@@ -617,7 +605,7 @@ fn notice(world: &mut World, state: ImState, at: Timestamp) {
         ImState::Configured | ImState::Failed | ImState::Pending => OperationKind::Update,
         _ => OperationKind::Reconfigure,
     };
-    world.durable.operation = Some(Operation::new(kind, micros(at)));
+    world.durable.operation = Some(new_operation(kind, at));
 }
 
 /// There is no such infrastructure, as IM says. Only the same answer one interval later is believed.
@@ -688,8 +676,7 @@ fn named(world: &mut World, template: &str, at: Timestamp) {
                 world.known.reading = None;
                 world.known.named.clone_from(&world.durable.id);
             }
-            let backend = world.resolved();
-            world.durable.provider_url = backend.map(|backend| backend.im.written_url.clone());
+            world.durable.provider_url = world.url();
         }
         _ if world.is_moved() => elsewhere(world, at),
         _ => {
@@ -735,7 +722,7 @@ fn forget(world: &mut World, at: Timestamp) {
     durable.retired.clear();
     durable.im_state = None;
     durable.machines = None;
-    durable.operation = Some(Operation::new(OperationKind::Create, micros(at)));
+    durable.operation = Some(new_operation(OperationKind::Create, at));
     let known = &mut world.known;
     known.missing_since = None;
     known.clean = None;
@@ -778,10 +765,7 @@ pub(crate) fn learn(world: &mut World, outcome: Outcome) -> Remains {
         Outcome::Asked(asked) => absorb(world, asked),
         Outcome::Secret(secret) => world.secret = secret,
         Outcome::Stored { secret, .. } => {
-            world.known.kept = secret.mark.clone().map(|mark| Kept {
-                mark,
-                version: secret.version.clone(),
-            });
+            world.known.kept = Some(secret.clone());
             world.known.kubeconfig = None;
             world.learned.kubeconfig = None;
             world.secret = SeenSecret::Ours(secret);

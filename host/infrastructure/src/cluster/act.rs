@@ -17,7 +17,7 @@ use podloom_engine::kind::{Context, Kind};
 use podloom_engine::write::{self, MetadataPatch};
 use serde_json::{Value, json};
 
-use super::action::{Action, Ask, Asked, Found, Outcome, Record, Reply};
+use super::action::{Action, Ask, Asked, Found, Outcome, Reply};
 use super::durable::Change;
 use super::kind::ClusterKind;
 use super::silent::unasked;
@@ -40,11 +40,14 @@ impl ClusterKind {
             Action::SetMetadata(patch) => self.set_metadata(ctx, world, patch).await,
             Action::Guard => self.guard(ctx, world).await,
             Action::Prepare => self.prepare(ctx, world).await,
-            Action::Record(record) => self.record(ctx, world, record).await,
+            Action::Record { change, status } => self.record(ctx, world, (*change, status)).await,
             Action::Ask(ask) => self.ask(ctx, world, ask).await.map(Outcome::Asked),
             Action::ReadSecret => self.read_secret(ctx, world).await.map(Outcome::Secret),
             Action::Store => self.store(ctx, world).await,
-            Action::Probe => self.probe(ctx, world).await,
+            Action::Probe => {
+                let probed = self.probe(ctx, world).await?;
+                Ok(Outcome::Probed(probed, ctx.clock.now()))
+            }
             Action::WriteStatus(status) => {
                 let written = self.write_status(ctx, world, status).await?;
                 Ok(written.map_or(Outcome::Gone, Outcome::StatusWritten))
@@ -93,11 +96,11 @@ impl ClusterKind {
         &self,
         ctx: &Context,
         world: &World,
-        record: &Record,
+        (change, status): (Change, &ClusterStatus),
     ) -> Result<Outcome, Error> {
-        let written = self.write_status(ctx, world, &record.status).await?;
+        let written = self.write_status(ctx, world, status).await?;
         Ok(match written {
-            Some(cluster) => Outcome::Recorded(record.change, cluster),
+            Some(cluster) => Outcome::Recorded(change, cluster),
             None => Outcome::Gone,
         })
     }
@@ -234,12 +237,12 @@ fn call(world: &World, ask: &Ask) -> Option<Call> {
             template: whole(world)?,
         },
         Ask::Change(Change::Update) => {
-            let Edit::Send(update) = edit(world) else {
+            let Edit::Send { sent, .. } = edit(world) else {
                 return None;
             };
             Call::Update {
                 id: id()?,
-                template: to_send(&update.sent, &world.infrastructure_name()),
+                template: to_send(&sent, &world.infrastructure_name()),
             }
         }
         Ask::Change(Change::Resend) => Call::Update {
@@ -270,16 +273,13 @@ fn whole(world: &World) -> Option<String> {
 
 impl ClusterKind {
     /// Probes with the kubeconfig as the Secret has it now.
-    async fn probe(&self, ctx: &Context, world: &World) -> Result<Outcome, Error> {
-        let probed = self.answers(ctx, world).await?;
-        Ok(Outcome::Probed(probed, ctx.clock.now()))
-    }
-
-    async fn answers(&self, ctx: &Context, world: &World) -> Result<Probed, Error> {
+    async fn probe(&self, ctx: &Context, world: &World) -> Result<Probed, Error> {
         let reference = world.cluster.spec.kubeconfig_secret_ref.as_ref();
         let name = reference.map_or_else(|| world.secret_name(), |it| it.name.clone());
         let key = reference.map_or(key::KUBECONFIG, |it| it.key_or(key::KUBECONFIG));
-        let Some(value) = self.kubeconfig_in(ctx, world, (&name, key)).await? else {
+        let found = self.found_secret(ctx, world, &name).await?;
+        let value = found.and_then(|found| found.data?.remove(key));
+        let Some(ByteString(value)) = value else {
             let message = format!("Secret {name} with the key {key} does not exist");
             return Ok(Probed::Fails(message));
         };
@@ -299,13 +299,6 @@ const READS: usize = 50;
 const AT_ONCE: usize = 2;
 /// How many infrastructures of an account a search looks at. One that lists other ids each time would be searched for ever.
 const MOST: usize = 10_000;
-
-/// A template that was read.
-enum Read {
-    Match(InfrastructureId),
-    /// It has another name, none, or is gone.
-    Another(InfrastructureId),
-}
 
 impl ClusterKind {
     /// Reads the names of infrastructures that no other Cluster has. Any failure fails the search: what could not be read may be it.
@@ -428,11 +421,10 @@ impl ClusterKind {
             .buffer_unordered(AT_ONCE);
         while let Some(read) = reads.next().await {
             match read {
-                Ok(Read::Match(id)) => {
-                    found.matches.push(id.clone());
+                Ok((id, is_match)) => {
+                    found.matches.extend(is_match.then(|| id.clone()));
                     found.read.push(id);
                 }
-                Ok(Read::Another(id)) => found.read.push(id),
                 // What was read is kept. The next pass goes on with what was not.
                 Err(_) if !found.read.is_empty() => {
                     found.is_complete = false;
@@ -444,12 +436,13 @@ impl ClusterKind {
         Ok(())
     }
 
+    /// Returns whether an infrastructure has the name, and not another one or none, and is not gone.
     async fn read_name(
         &self,
         owner: &Target,
         id: InfrastructureId,
         name: &str,
-    ) -> Result<Read, Failure> {
+    ) -> Result<(InfrastructureId, bool), Failure> {
         let call = Call::Template { id: id.clone() };
         let read = match self.im.call(owner, &call).await {
             Ok(Answer::Template(text)) => is_named(&text, name).ok_or_else(Failure::unexpected),
@@ -458,8 +451,7 @@ impl ClusterKind {
             Err(failure) => Err(failure),
         };
         match read {
-            Ok(true) => Ok(Read::Match(id)),
-            Ok(false) => Ok(Read::Another(id)),
+            Ok(is_match) => Ok((id, is_match)),
             Err(failure) => Err(Failure {
                 message: format!("infrastructure {id}: {}", failure.message),
                 ..failure
@@ -508,9 +500,17 @@ impl ClusterKind {
             SeenSecret::Absent => None,
             _ => self.found_secret(ctx, world, &name).await?,
         };
+        let target = self.target_secret(ctx, world, &name);
         let Some(found) = found else {
             let wanted = secret(world, kubeconfig, &mark);
-            return self.create(ctx, world, &wanted).await;
+            return Ok(match target.create::<Secret>(&wanted, CREATE).await? {
+                Stored::Object(created) => stored(world, &created),
+                // The next step looks at it.
+                Stored::Exists => Outcome::Secret(SeenSecret::Unseen),
+                Stored::Invalid(sentence)
+                | Stored::Unanswered(sentence)
+                | Stored::Rejected { sentence, .. } => refused(ctx, &name, &sentence),
+            });
         };
         match SeenSecret::of(&found.metadata, world.uid()) {
             SeenSecret::Ours(ours) if is_right(&found, kubeconfig, &mark, world.name()) => {
@@ -521,52 +521,14 @@ impl ClusterKind {
             }
             SeenSecret::Ours(_) => {
                 let patch = difference(world, &found, kubeconfig, &mark);
-                self.update(ctx, world, patch).await
+                Ok(match target.patch::<Secret>(patch, UPDATE).await? {
+                    Patched::Object(updated) => stored(world, &updated),
+                    Patched::Gone => Outcome::Secret(SeenSecret::Absent),
+                    Patched::Rejected(sentence) => refused(ctx, &name, &sentence),
+                })
             }
             other => Ok(Outcome::Secret(other)),
         }
-    }
-
-    async fn create(
-        &self,
-        ctx: &Context,
-        world: &World,
-        wanted: &Secret,
-    ) -> Result<Outcome, Error> {
-        let name = world.secret_name();
-        let target = self.target_secret(ctx, world, &name);
-        Ok(match target.create::<Secret>(wanted, CREATE).await? {
-            Stored::Object(created) => stored(world, &created),
-            // The next step looks at it.
-            Stored::Exists => Outcome::Secret(SeenSecret::Unseen),
-            Stored::Invalid(sentence)
-            | Stored::Unanswered(sentence)
-            | Stored::Rejected { sentence, .. } => refused(ctx, &name, &sentence),
-        })
-    }
-
-    async fn update(&self, ctx: &Context, world: &World, patch: Value) -> Result<Outcome, Error> {
-        let name = world.secret_name();
-        let target = self.target_secret(ctx, world, &name);
-        Ok(match target.patch::<Secret>(patch, UPDATE).await? {
-            Patched::Object(updated) => stored(world, &updated),
-            Patched::Gone => Outcome::Secret(SeenSecret::Absent),
-            Patched::Rejected(sentence) => refused(ctx, &name, &sentence),
-        })
-    }
-
-    /// The value of a Secret's key, for a probe.
-    async fn kubeconfig_in(
-        &self,
-        ctx: &Context,
-        world: &World,
-        (name, key): (&str, &str),
-    ) -> Result<Option<Vec<u8>>, Error> {
-        let found = self.found_secret(ctx, world, name).await?;
-        let data = found.and_then(|found| found.data);
-        Ok(data
-            .and_then(|mut data| data.remove(key))
-            .map(|value| value.0))
     }
 
     async fn found_secret(

@@ -8,11 +8,12 @@ use podloom_engine::write::MetadataPatch;
 use serde::Serialize;
 
 use super::durable::Change;
-use super::world::{OurSecret, Prepared, SeenSecret};
+use super::memory::OurSecret;
+use super::world::{Prepared, SeenSecret};
 use crate::im::{Answer, Failure, InfrastructureId};
 use crate::in_use::Guard;
 use crate::kubeconfig::Probed;
-use crate::resolve::Unresolved;
+use crate::resolve::Trouble;
 
 /// One action for a Cluster.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -24,7 +25,10 @@ pub(crate) enum Action {
     /// Read the Secrets that a request needs.
     Prepare,
     /// Write into the status what is about to be sent, unless the Cluster has changed since it was read.
-    Record(Record),
+    Record {
+        change: Change,
+        status: Box<ClusterStatus>,
+    },
     /// Ask IM.
     Ask(Ask),
     /// Read the Secret for the kubeconfig from the API server.
@@ -35,13 +39,6 @@ pub(crate) enum Action {
     Probe,
     /// Write the status.
     WriteStatus(Box<ClusterStatus>),
-}
-
-/// What is about to be sent, and the status that says so.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Record {
-    pub(crate) change: Change,
-    pub(crate) status: Box<ClusterStatus>,
 }
 
 /// A question to IM.
@@ -76,7 +73,7 @@ pub(crate) enum Outcome {
     Guard(Guard),
     Prepared(Prepared),
     /// A Secret that a request needs is missing.
-    Missing(Unresolved, Timestamp),
+    Missing(Trouble, Timestamp),
     /// The record was written; the Cluster as the API server answered.
     Recorded(Change, Box<ClusterObject>),
     /// IM was asked, or could not be.
@@ -116,7 +113,7 @@ pub(crate) enum Reply {
     Found(Found),
     Failure(Failure),
     /// A Secret that the request needs is missing. Nothing was sent.
-    Missing(Unresolved),
+    Missing(Trouble),
     /// The record is too old: another process may have taken over. Nothing was sent.
     TooLate,
 }

@@ -9,7 +9,6 @@
 use jiff::Timestamp;
 use podloom_api::ClusterObject;
 
-use super::world::Rival;
 use crate::im::InfrastructureId;
 use crate::in_use::Known;
 use crate::resolve::{Account, resolve, same_url};
@@ -19,10 +18,11 @@ use crate::resolve::{Account, resolve, same_url};
 pub(crate) struct Claims(pub(crate) Known);
 
 impl Claims {
-    /// Returns the Cluster that an infrastructure belongs to, if it is another one.
+    /// Returns the Cluster that an infrastructure belongs to, if it is another one, as a sentence names it: names in other namespaces are
+    /// nobody else's business.
     ///
     /// If two have its id, it belongs to the one that has it, and not to one that only wants to take it over; else to the older one.
-    pub(crate) fn rival(&self, id: &InfrastructureId, cluster: &ClusterObject) -> Option<Rival> {
+    pub(crate) fn rival(&self, id: &InfrastructureId, cluster: &ClusterObject) -> Option<String> {
         let others = self.others(id, cluster);
         if others.is_empty() {
             return None;
@@ -39,8 +39,10 @@ impl Claims {
             }
         })?;
         let is_neighbour = other.metadata.namespace == cluster.metadata.namespace;
-        Some(Rival {
-            name: other.metadata.name.clone().filter(|_| is_neighbour),
+        let name = other.metadata.name.as_ref().filter(|_| is_neighbour);
+        Some(match name {
+            Some(name) => format!("Cluster {name}"),
+            None => "a Cluster of another namespace".to_owned(),
         })
     }
 

@@ -6,11 +6,11 @@ use podloom_api::names::infrastructure::{condition, reason};
 use podloom_api::{ClusterState, OperationKind};
 use podloom_engine::conditions::{ConditionStatus, NewCondition};
 
-use super::memory::{Shortage, Trouble, Undone};
+use super::memory::{Shortage, Undone};
 use super::world::{Edit, SeenSecret, Settings, World};
 use crate::im::ImState;
 use crate::in_use::Guard;
-use crate::resolve::Backend;
+use crate::resolve::{Backend, Trouble};
 
 /// What one condition says.
 #[derive(Clone)]
@@ -35,6 +35,14 @@ impl Finding {
         }
     }
 
+    fn yes(type_: &'static str, why: (&'static str, impl Into<String>)) -> Self {
+        Self::new(type_, ConditionStatus::True, why)
+    }
+
+    fn no(type_: &'static str, why: (&'static str, impl Into<String>)) -> Self {
+        Self::new(type_, ConditionStatus::False, why)
+    }
+
     pub(crate) fn condition(&self) -> NewCondition {
         NewCondition::new(self.type_, self.status, self.reason, self.message.clone())
     }
@@ -42,8 +50,8 @@ impl Finding {
 
 /// Whether it is bound to a cloud that can be used.
 pub(crate) fn scheduled(world: &World) -> Finding {
-    let no = |why| Finding::new(condition::SCHEDULED, ConditionStatus::False, why);
-    let yes = |why| Finding::new(condition::SCHEDULED, ConditionStatus::True, why);
+    let no = |why: (&'static str, String)| Finding::no(condition::SCHEDULED, why);
+    let yes = |why: (&'static str, String)| Finding::yes(condition::SCHEDULED, why);
     let durable = &world.durable;
     if let Some(unresolved) = world.unresolved() {
         return no((unresolved.reason, unresolved.message.clone()));
@@ -88,10 +96,8 @@ fn going(world: &World, backend: &Backend) -> Option<String> {
 
 /// Whether IM has the template.
 pub(crate) fn template_applied(world: &World, edit: &Edit) -> Finding {
-    let no = |reason, message: &str| {
-        let type_ = condition::TEMPLATE_APPLIED;
-        Finding::new(type_, ConditionStatus::False, (reason, message))
-    };
+    let type_ = condition::TEMPLATE_APPLIED;
+    let no = |reason, message: &str| Finding::no(type_, (reason, message));
     let refusal = world.known.refusal.as_ref();
     let is_refused = |of: &str| refusal.filter(|it| it.reason == of);
     match edit {
@@ -102,7 +108,7 @@ pub(crate) fn template_applied(world: &World, edit: &Edit) -> Finding {
     if let Some(refusal) = is_refused(reason::TEMPLATE_REJECTED) {
         return no(refusal.reason, &refusal.message);
     }
-    let is_ahead = matches!(edit, Edit::Send(_));
+    let is_ahead = matches!(edit, Edit::Send { .. });
     if let Some(refusal) = is_refused(reason::UPDATE_REFUSED).filter(|_| is_ahead) {
         return no(refusal.reason, &refusal.message);
     }
@@ -111,22 +117,17 @@ pub(crate) fn template_applied(world: &World, edit: &Edit) -> Finding {
             reason::PENDING,
             "the Infrastructure Manager has not accepted the template yet",
         ),
-        false => Finding::new(
-            condition::TEMPLATE_APPLIED,
-            ConditionStatus::True,
-            (
-                reason::APPLIED,
-                "the Infrastructure Manager has the template",
-            ),
-        ),
+        false => {
+            let message = "the Infrastructure Manager has the template";
+            Finding::yes(type_, (reason::APPLIED, message))
+        }
     }
 }
 
 /// Whether the kubeconfig is stored.
 pub(crate) fn kubeconfig_ready(world: &World) -> Finding {
     let type_ = condition::KUBECONFIG_READY;
-    let no =
-        |reason, message: String| Finding::new(type_, ConditionStatus::False, (reason, message));
+    let no = |reason, message: String| Finding::no(type_, (reason, message));
     let name = world.secret_name();
     if world.secret == SeenSecret::Foreign {
         let message = format!(
@@ -139,14 +140,10 @@ pub(crate) fn kubeconfig_ready(world: &World) -> Finding {
         return no(it.trouble.reason, it.trouble.message.clone());
     }
     match world.has_kubeconfig() {
-        true => Finding::new(
-            type_,
-            ConditionStatus::True,
-            (
-                reason::STORED,
-                format!("the kubeconfig is in Secret {name}"),
-            ),
-        ),
+        true => {
+            let message = format!("the kubeconfig is in Secret {name}");
+            Finding::yes(type_, (reason::STORED, message))
+        }
         false => no(
             reason::WAITING,
             "the kubeconfig is stored once all machines are configured".to_owned(),
@@ -159,33 +156,19 @@ pub(crate) fn connected(world: &World, settings: &Settings) -> Finding {
     let type_ = condition::CONNECTED;
     let probe = &world.known.probe;
     if !settings.probe {
-        let why = (
-            reason::PROBE_DISABLED,
-            "the operator runs with --probe-clusters=false",
-        );
-        return Finding::new(type_, ConditionStatus::False, why);
+        let message = "the operator runs with --probe-clusters=false";
+        return Finding::no(type_, (reason::PROBE_DISABLED, message));
     }
     if probe.answers {
-        let why = (
-            reason::PROBE_SUCCEEDED,
-            "the API server of the cluster answers",
-        );
-        return Finding::new(type_, ConditionStatus::True, why);
+        let message = "the API server of the cluster answers";
+        return Finding::yes(type_, (reason::PROBE_SUCCEEDED, message));
     }
     match &probe.message {
-        Some(message) => Finding::new(
-            type_,
-            ConditionStatus::False,
-            (reason::PROBE_FAILED, message.as_str()),
-        ),
-        None => Finding::new(
-            type_,
-            ConditionStatus::Unknown,
-            (
-                reason::WAITING,
-                "the API server of the cluster was not asked yet",
-            ),
-        ),
+        Some(message) => Finding::no(type_, (reason::PROBE_FAILED, message.as_str())),
+        None => {
+            let message = "the API server of the cluster was not asked yet";
+            Finding::new(type_, ConditionStatus::Unknown, (reason::WAITING, message))
+        }
     }
 }
 
@@ -243,10 +226,7 @@ fn lost(world: &World) -> Option<Why> {
         return Some(why(gone));
     }
     if let Some(rival) = &world.rival {
-        let message = match &rival.name {
-            Some(name) => format!("the infrastructure belongs to Cluster {name}"),
-            None => "the infrastructure belongs to a Cluster of another namespace".to_owned(),
-        };
+        let message = format!("the infrastructure belongs to {rival}");
         return Some((reason::ADOPTION_FAILED, message));
     }
     let refusal = world.known.refusal.as_ref()?;
@@ -349,7 +329,7 @@ fn undone(world: &World) -> Option<String> {
          lock, or a right that the account lacks. The annotation {ON_DELETE} can help: {FORCE} gives up what cannot be deleted, \
          {ABANDON} lets the Cluster go and leaves the machines",
         Undone::TEXT,
-        operation.started_at
+        operation.started_at.0
     ))
 }
 

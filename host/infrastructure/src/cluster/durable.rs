@@ -28,39 +28,10 @@ pub(crate) struct Durable {
     /// The names of removed nodes.
     pub(crate) retired: BTreeSet<String>,
     /// The operation that is under way, or the last one.
-    pub(crate) operation: Option<Operation>,
+    pub(crate) operation: Option<ClusterOperation>,
     /// IM's last word about the state.
     pub(crate) im_state: Option<String>,
     pub(crate) machines: Option<Machines>,
-}
-
-/// An operation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Operation {
-    pub(crate) kind: OperationKind,
-    pub(crate) started_at: Timestamp,
-    /// When its last mutating request was recorded; none if there was none, or if it certainly did nothing.
-    pub(crate) last_call_at: Option<Timestamp>,
-    pub(crate) finished_at: Option<Timestamp>,
-    /// How many requests were recorded since it began, or since the machines were configured.
-    pub(crate) attempts: u32,
-}
-
-impl Operation {
-    /// Returns an operation without any request yet.
-    pub(crate) fn new(kind: OperationKind, started_at: Timestamp) -> Self {
-        Self {
-            kind,
-            started_at,
-            last_call_at: None,
-            finished_at: None,
-            attempts: 0,
-        }
-    }
-
-    pub(crate) fn is_under_way(&self) -> bool {
-        self.finished_at.is_none()
-    }
 }
 
 impl Durable {
@@ -80,7 +51,7 @@ impl Durable {
             provider_url: status.provider_url.clone(),
             applied: status.last_applied_tosca.clone().map(Arc::new),
             retired: status.retired_nodes.iter().flatten().cloned().collect(),
-            operation: status.operation.as_ref().map(operation),
+            operation: status.operation.clone(),
             im_state: status.im_state.clone(),
             machines: status.vms,
         }
@@ -96,7 +67,7 @@ impl Durable {
             provider_url: self.provider_url.clone(),
             last_applied_tosca: self.applied.as_deref().cloned(),
             retired_nodes: (!retired.is_empty()).then_some(retired),
-            operation: self.operation.as_ref().map(written),
+            operation: self.operation.clone(),
             im_state: self.im_state.clone(),
             vms: self.machines,
             ..ClusterStatus::default()
@@ -109,13 +80,14 @@ impl Durable {
     }
 
     /// The operation, if it is under way.
-    pub(crate) fn under_way(&self) -> Option<&Operation> {
-        self.operation.as_ref().filter(|it| it.is_under_way())
+    pub(crate) fn under_way(&self) -> Option<&ClusterOperation> {
+        let operation = self.operation.as_ref();
+        operation.filter(|it| it.finished_at.is_none())
     }
 
     /// When the last mutating request was recorded.
     pub(crate) fn last_call_at(&self) -> Option<Timestamp> {
-        self.operation.as_ref()?.last_call_at
+        Some(self.operation.as_ref()?.last_call_at.as_ref()?.0)
     }
 
     /// Whether a create request was recorded whose outcome is not.
@@ -126,7 +98,7 @@ impl Durable {
     /// What the annotation of the Secret with the kubeconfig says.
     pub(crate) fn mark(&self) -> Option<String> {
         let id = self.id.as_ref()?;
-        let started = self.operation.as_ref().map(|it| it.started_at);
+        let started = self.operation.as_ref().map(|it| it.started_at.0);
         Some(match started {
             Some(started) => format!("{id}/{started}"),
             None => format!("{id}/"),
@@ -134,30 +106,20 @@ impl Durable {
     }
 }
 
-fn operation(read: &ClusterOperation) -> Operation {
-    let time = |time: &Option<MicroTime>| time.as_ref().map(|time| time.0);
-    Operation {
-        kind: read.kind,
-        started_at: read.started_at.0,
-        last_call_at: time(&read.last_call_at),
-        finished_at: time(&read.finished_at),
-        attempts: u32::try_from(read.attempts).unwrap_or_default(),
-    }
-}
-
-fn written(operation: &Operation) -> ClusterOperation {
+/// Returns an operation without any request yet.
+pub(crate) fn new_operation(kind: OperationKind, at: Timestamp) -> ClusterOperation {
     ClusterOperation {
-        kind: operation.kind,
-        started_at: MicroTime(operation.started_at),
-        last_call_at: operation.last_call_at.map(MicroTime),
-        finished_at: operation.finished_at.map(MicroTime),
-        attempts: i32::try_from(operation.attempts).unwrap_or(i32::MAX),
+        kind,
+        started_at: micros(at),
+        last_call_at: None,
+        finished_at: None,
+        attempts: 0,
     }
 }
 
 /// Returns a time as the status can hold it: in whole microseconds.
-pub(crate) fn micros(at: Timestamp) -> Timestamp {
-    Timestamp::from_microsecond(at.as_microsecond()).unwrap_or(at)
+pub(crate) fn micros(at: Timestamp) -> MicroTime {
+    MicroTime(Timestamp::from_microsecond(at.as_microsecond()).unwrap_or(at))
 }
 
 /// A request that changes something.

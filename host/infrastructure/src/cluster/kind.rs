@@ -185,7 +185,7 @@ impl ClusterKind {
     fn versions(&self, world: &World) -> Vec<Option<String>> {
         let uses = world.resolved().map(|backend| backend.secrets.as_slice());
         let uses = uses.unwrap_or_default().iter();
-        uses.map(|it| self.metas.version(&it.secret())).collect()
+        uses.map(|it| self.metas.version(&it.secret)).collect()
     }
 
     fn seen_secret(&self, world: &World) -> SeenSecret {

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::durable::Durable;
 use crate::im::{InfrastructureId, Owner, Reading};
-use crate::resolve::{Backend, Unresolved};
+use crate::resolve::{Backend, Trouble};
 
 /// What is remembered of each Cluster, by UID. Cheap to clone; all clones share it.
 #[derive(Clone, Default)]
@@ -39,7 +39,7 @@ pub(crate) struct Known {
     /// How many requests in a row were not sent, since too many of our own were running.
     pub(crate) limited: u32,
     /// A Secret that the last request needed was missing.
-    pub(crate) missing: Option<Unresolved>,
+    pub(crate) missing: Option<Trouble>,
     /// Why the last request failed; none after one that did not.
     pub(crate) trouble: Option<Trouble>,
     /// Why IM did not do what the last mutating request asked for. Only another one can change that.
@@ -82,7 +82,7 @@ pub(crate) struct Known {
     /// IM has no template of the infrastructure.
     pub(crate) has_no_template: bool,
     /// The Secret with the kubeconfig as it was last written or compared.
-    pub(crate) kept: Option<Kept>,
+    pub(crate) kept: Option<OurSecret>,
     /// Why there is no kubeconfig.
     pub(crate) kubeconfig: Option<KubeconfigTrouble>,
     pub(crate) probe: Probe,
@@ -98,15 +98,6 @@ pub(crate) struct Known {
 pub(crate) struct At<T> {
     pub(crate) what: T,
     pub(crate) at: Timestamp,
-}
-
-/// What is wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Trouble {
-    /// The reason of a condition.
-    pub(crate) reason: &'static str,
-    /// A sentence, with IM's own words.
-    pub(crate) message: String,
 }
 
 /// Deletions that IM accepted, and the cloud or IM has undone.
@@ -129,13 +120,13 @@ pub(crate) struct Search {
     pub(crate) matches: BTreeSet<InfrastructureId>,
 }
 
-/// A Secret as it was last written or compared.
+/// Our Secret with the kubeconfig, without its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Kept {
-    /// Its annotation.
-    pub(crate) mark: String,
+pub(crate) struct OurSecret {
     /// Its resource version.
     pub(crate) version: Option<String>,
+    /// Its annotation: the operation that it is from.
+    pub(crate) mark: Option<String>,
 }
 
 /// Why there is no kubeconfig.
@@ -207,11 +198,10 @@ impl Memory {
         }
     }
 
-    /// Returns the last reading of a Cluster's state, and when it was.
-    pub(crate) fn reading(&self, uid: &str) -> Option<(Reading, Timestamp)> {
+    /// Returns the last reading of a Cluster's state.
+    pub(crate) fn reading(&self, uid: &str) -> Option<Reading> {
         let all = lock(&self.0);
-        let reading = all.get(uid)?.reading.as_ref()?;
-        Some((reading.what.clone(), reading.at))
+        Some(all.get(uid)?.reading.as_ref()?.what.clone())
     }
 
     /// Drops the last reading of a Cluster's state, so that its next pass reads it again: somebody saw something else.

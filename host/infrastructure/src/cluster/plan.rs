@@ -7,7 +7,7 @@ use podloom_engine::conditions::ConditionStatus;
 use podloom_engine::events::Notice;
 use podloom_engine::plan::{Plan, Then};
 
-use super::action::{Action, Ask, Asked, Outcome, Record, Reply};
+use super::action::{Action, Ask, Asked, Outcome, Reply};
 use super::conditions::Finding;
 use super::durable::Change;
 use super::step::{Case, End, Step, begun, end, step};
@@ -56,29 +56,21 @@ pub(crate) fn plan(world: &World, settings: &Settings, now: Timestamp) -> Plan<A
 /// Writes the status.
 fn write(case: Case<'_>) -> Plan<Action> {
     let Case {
-        world,
-        settings,
-        now,
-        edit,
+        world, edit, now, ..
     } = case;
-    let view = View::of(world, edit, settings, now);
+    let view = View::of(world, edit, case.settings, now);
     let wanted = Box::new(status(&view, edit, now));
     Plan::act(Action::WriteStatus(wanted)).with_notices(of_status(&view))
 }
 
 /// Writes into the status what is about to be sent.
 fn record(case: Case<'_>, change: Change) -> Plan<Action> {
-    let Case {
-        world,
-        settings,
-        now,
-        edit,
-    } = case;
-    let mut next = world.clone();
-    next.durable = begun(world, change, now);
-    let view = View::of(&next, edit, settings, now);
+    let now = case.now;
+    let mut next = case.world.clone();
+    next.durable = begun(case.world, change, now);
+    let view = View::of(&next, case.edit, case.settings, now);
     let status = Box::new(status(&view, &Edit::Same, now));
-    Plan::act(Action::Record(Record { change, status })).with_notices(of_status(&view))
+    Plan::act(Action::Record { change, status }).with_notices(of_status(&view))
 }
 
 /// When to look again.

@@ -16,19 +16,12 @@ const LONG: Duration = Duration::from_secs(3);
 /// How many silent servers are remembered. Their URLs are what users write.
 const MOST: usize = 1000;
 
-/// The servers that are silent. Cheap to clone; all clones share them.
+/// The servers that are silent, and whether somebody asks them now. Cheap to clone; all clones share them.
 #[derive(Clone, Default)]
-pub(crate) struct Silent(Arc<Mutex<HashMap<Server, Asked>>>);
+pub(crate) struct Silent(Arc<Mutex<HashMap<Server, bool>>>);
 
 /// A server, as the providers of a namespace name it: nobody else's requests say anything about it.
 type Server = (String, String);
-
-/// Whether a silent server is being asked.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Asked {
-    Yes,
-    No,
-}
 
 /// Somebody asks a server, until this is dropped.
 pub(crate) struct Turn<'a> {
@@ -46,9 +39,9 @@ impl Silent {
         let mut all = lock(&self.0);
         let is_alone = match all.get_mut(&server) {
             None => false,
-            Some(Asked::Yes) => return None,
-            Some(asked) => {
-                *asked = Asked::Yes;
+            Some(true) => return None,
+            Some(is_asked) => {
+                *is_asked = true;
                 true
             }
         };
@@ -77,7 +70,7 @@ impl Turn<'_> {
             Some(FailureKind::Limited) => {}
             Some(FailureKind::Unreachable) if is_long => {
                 if all.len() < MOST {
-                    all.entry(self.server.clone()).or_insert(Asked::No);
+                    all.entry(self.server.clone()).or_insert(false);
                 }
             }
             _ => {
@@ -90,9 +83,9 @@ impl Turn<'_> {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         if self.is_alone
-            && let Some(asked) = lock(&self.silent.0).get_mut(&self.server)
+            && let Some(is_asked) = lock(&self.silent.0).get_mut(&self.server)
         {
-            *asked = Asked::No;
+            *is_asked = false;
         }
     }
 }

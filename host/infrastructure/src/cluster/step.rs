@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use podloom_api::names::infrastructure::reason;
-use podloom_api::{DeletionPolicy, OperationKind};
+use podloom_api::{ClusterOperation, DeletionPolicy, OperationKind};
 use podloom_engine::plan::later;
 
 use super::action::{Action, Ask};
-use super::durable::{Change, Durable, Operation, micros};
-use super::memory::{self, OnDelete, Ownership, Shortage};
+use super::durable::{Change, Durable, micros, new_operation};
+use super::memory::{self, Known, OnDelete, Ownership, Shortage};
 use super::world::{Edit, SeenSecret, Settings, World};
 use crate::im::{ImState, InfrastructureId, Reading};
 use crate::in_use::Guard;
@@ -48,7 +48,7 @@ pub(crate) fn step(case: Case<'_>) -> Step {
     }
     match world.is_registered() {
         // A cluster that existed before is only probed.
-        true => probe(world, case.settings, case.now),
+        true => probe(case),
         false => templated(case),
     }
 }
@@ -137,8 +137,9 @@ impl Case<'_> {
     /// When the next request of the operation that is under way may be sent: each time later.
     fn retry_at(self) -> Option<Timestamp> {
         let operation = self.world.durable.under_way()?;
-        let last = operation.last_call_at?;
-        Some(later(last, self.wait(operation.attempts)))
+        let last = operation.last_call_at.as_ref()?.0;
+        let attempts = u32::try_from(operation.attempts).unwrap_or_default();
+        Some(later(last, self.wait(attempts)))
     }
 
     /// How long to wait after this many failures in a row.
@@ -195,16 +196,11 @@ fn create(case: Case<'_>) -> Step {
 /// Looks for an infrastructure of the Cluster's name: at once, since it may be there. That there is none is believed only when IM has
 /// answered for a while, since a request whose answer was lost may have waited for IM to come back.
 fn search(case: Case<'_>) -> Step {
-    let Case {
-        world,
-        settings,
-        now,
-        ..
-    } = case;
+    let Case { world, now, .. } = case;
     let heard = world.known.heard_since.filter(|_| world.may_be_late());
     if let Some(heard) = heard {
         let since = world.durable.last_call_at().max(Some(heard));
-        let settled = later(since.unwrap_or(heard), settings.settle);
+        let settled = later(since.unwrap_or(heard), case.settings.settle);
         if now < settled {
             return Step::Wait(settled);
         }
@@ -254,13 +250,8 @@ fn read(case: Case<'_>, id: &InfrastructureId) -> Step {
 
 /// Sends a changed template. IM would make surplus machines of one that comes while others are pending.
 fn update(case: Case<'_>, reading: &Reading) -> Option<Step> {
-    let Case {
-        world,
-        settings,
-        now,
-        ..
-    } = case;
-    if !matches!(case.edit, Edit::Send(_)) {
+    let Case { world, now, .. } = case;
+    if !matches!(case.edit, Edit::Send { .. }) {
         return None;
     }
     if matches!(reading.state, ImState::Pending | ImState::Deleting) {
@@ -280,7 +271,7 @@ fn update(case: Case<'_>, reading: &Reading) -> Option<Step> {
         Some(_) => last.map(|last| last.max(heard.unwrap_or(now))),
         None => last,
     };
-    let settled = since.map(|since| later(since, settings.settle));
+    let settled = since.map(|since| later(since, case.settings.settle));
     let retry = (!is_new_edit(world)).then(|| case.retry_at()).flatten();
     let due = settled.max(retry);
     Some(match due.filter(|due| now < *due) {
@@ -292,14 +283,9 @@ fn update(case: Case<'_>, reading: &Reading) -> Option<Step> {
 
 /// What to do next about the kubeconfig of configured machines, and about the API server that it is for.
 fn kubeconfig(case: Case<'_>) -> Step {
-    let Case {
-        world,
-        settings,
-        now,
-        ..
-    } = case;
+    let Case { world, now, .. } = case;
     // With an update ahead, what IM says now is soon outdated. A refused one stops nothing.
-    let is_updated_soon = matches!(case.edit, Edit::Send(_)) && world.known.refusal.is_none();
+    let is_updated_soon = matches!(case.edit, Edit::Send { .. }) && world.known.refusal.is_none();
     if !world.is_configured() || world.rival.is_some() || is_updated_soon {
         return Step::Rest;
     }
@@ -309,8 +295,8 @@ fn kubeconfig(case: Case<'_>) -> Step {
         SeenSecret::Absent | SeenSecret::Ours(_) => {}
     }
     match world.is_stored() {
-        true => probe(world, settings, now),
-        false => store(case).or(probe_stored(world, settings, now)),
+        true => probe(case),
+        false => store(case).or(probe_stored(case)),
     }
 }
 
@@ -337,16 +323,17 @@ fn store(case: Case<'_>) -> Step {
 }
 
 /// Probes with the Secret as it is, if it has a kubeconfig.
-fn probe_stored(world: &World, settings: &Settings, now: Timestamp) -> Step {
-    match world.has_kubeconfig() {
-        true => probe(world, settings, now),
+fn probe_stored(case: Case<'_>) -> Step {
+    match case.world.has_kubeconfig() {
+        true => probe(case),
         false => Step::Rest,
     }
 }
 
 /// Asks the API server of the cluster once in each poll interval.
-fn probe(world: &World, settings: &Settings, now: Timestamp) -> Step {
-    if !settings.probe {
+fn probe(case: Case<'_>) -> Step {
+    let Case { world, now, .. } = case;
+    if !case.settings.probe {
         return Step::Rest;
     }
     let due = world.known.probe.at.map(|at| later(at, world.poll()));
@@ -502,32 +489,23 @@ pub(crate) enum Deadline {
     Passed,
 }
 
-/// What an infrastructure lacks although its machines are configured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Lack {
-    /// It has no outputs: an IM that crashed forgot what it was told.
-    pub(crate) has_no_template: bool,
-    /// Machines.
-    pub(crate) shortage: Shortage,
-}
-
-impl Lack {
-    fn remedy(self) -> Remedy {
-        match self.shortage {
-            _ if self.has_no_template => Remedy::Send(Change::Resend),
-            Shortage::Found => Remedy::Send(Change::Resend),
-            Shortage::Seen(_) => Remedy::Wait,
-            Shortage::None | Shortage::Sent | Shortage::Accepted(_) => Remedy::None,
-        }
+/// What helps if an infrastructure lacks something although its machines are configured.
+fn remedy_of_lack(known: &Known) -> Remedy {
+    match known.shortage {
+        // It has no outputs: an IM that crashed forgot what it was told.
+        _ if known.has_no_template => Remedy::Send(Change::Resend),
+        Shortage::Found => Remedy::Send(Change::Resend),
+        Shortage::Seen(_) => Remedy::Wait,
+        Shortage::None | Shortage::Sent | Shortage::Accepted(_) => Remedy::None,
     }
 }
 
 /// Returns what helps in a state: a table, in which the first row that fits counts.
-pub(crate) fn remedy(reading: &Reading, lack: Lack, deadline: Deadline) -> Remedy {
+pub(crate) fn remedy(reading: &Reading, known: &Known, deadline: Deadline) -> Remedy {
     let late = deadline == Deadline::Passed;
     let has_machines = !reading.vms.is_empty();
     match reading.state {
-        ImState::Configured => lack.remedy(),
+        ImState::Configured => remedy_of_lack(known),
         ImState::Pending | ImState::Deleting if late => Remedy::Send(Change::Resend),
         ImState::Pending | ImState::Deleting => Remedy::Wait,
         ImState::Running if late => Remedy::Send(Change::Reconfigure),
@@ -549,11 +527,7 @@ fn repair(case: Case<'_>, id: &InfrastructureId, reading: &Reading) -> Step {
         false => Deadline::Ahead,
     };
     let again = read_again(world, now);
-    let lack = Lack {
-        has_no_template: world.known.has_no_template,
-        shortage: world.known.shortage,
-    };
-    let change = match remedy(reading, lack, deadline) {
+    let change = match remedy(reading, &world.known, deadline) {
         // Whoever looks for drift wakes the Cluster.
         Remedy::None => return Step::Rest,
         Remedy::Wait => return Step::Wait(again),
@@ -606,9 +580,7 @@ pub(crate) fn begun(world: &World, change: Change, now: Timestamp) -> Durable {
     if change == Change::Create {
         // The lookup after a lost answer must go where the request went, and must know what it sent.
         durable.running_on = world.resolved().map(|backend| backend.cloud.clone());
-        durable.provider_url = world
-            .resolved()
-            .map(|backend| backend.im.written_url.clone());
+        durable.provider_url = world.url();
         durable.applied = world.wanted.as_ref().map(|it| it.template.clone());
         durable.retired.clear();
         durable.im_state = None;
@@ -618,9 +590,9 @@ pub(crate) fn begun(world: &World, change: Change, now: Timestamp) -> Durable {
 }
 
 /// The operation that a change is part of, without its request.
-fn operation(world: &World, change: Change, now: Timestamp) -> Operation {
+fn operation(world: &World, change: Change, now: Timestamp) -> ClusterOperation {
     let kind = change.kind();
-    let new = Operation::new(kind, micros(now));
+    let new = new_operation(kind, now);
     let Some(before) = world.durable.under_way() else {
         return new;
     };
@@ -629,7 +601,7 @@ fn operation(world: &World, change: Change, now: Timestamp) -> Operation {
         Change::Delete { .. } => new,
         // Another template is worth another deadline. What was never configured is still being created.
         Change::Update if is_new_edit(world) => match before.kind {
-            OperationKind::Create => Operation {
+            OperationKind::Create => ClusterOperation {
                 kind: before.kind,
                 // More than one request: after a restart, that says that it was not the first.
                 attempts: before.attempts,

@@ -6,9 +6,9 @@ use podloom_api::{ClusterState, ClusterStatus, OperationKind};
 use podloom_engine::conditions::{ConditionStatus, NewCondition, conditions as merged};
 
 use super::conditions::{self, Facts, Finding, state};
-use super::memory::Trouble;
 use super::world::{Edit, Settings, World};
 use crate::im::ImState;
+use crate::resolve::Trouble;
 
 /// What is known of a Cluster.
 pub(crate) struct View<'a> {
@@ -21,7 +21,7 @@ pub(crate) struct View<'a> {
 }
 
 /// Reasons for which trying again is useless.
-const FINAL: [&str; 13] = [
+const FINAL: [&str; 14] = [
     reason::CLOUD_DELETING,
     reason::CLOUD_NOT_FOUND,
     reason::PROVIDER_NOT_FOUND,
@@ -35,6 +35,7 @@ const FINAL: [&str; 13] = [
     reason::CREDENTIALS_REJECTED,
     reason::KUBECONFIG_INVALID,
     reason::KUBECONFIG_UNSAFE,
+    reason::SECRET_CONFLICT,
 ];
 
 /// Reasons for which nothing is done if the drift policy forbids repairs.
@@ -101,12 +102,10 @@ fn stalled(world: &World, findings: &[Finding]) -> Option<Trouble> {
         return None;
     }
     let is_final = |it: &&Finding| {
-        let is_about_secret = it.reason == reason::SECRET_CONFLICT;
         let is_reported = it.type_ == condition::INFRASTRUCTURE_READY
             && REPORTED.contains(&it.reason)
             && is_only_reported(world);
-        let is_final = FINAL.contains(&it.reason) || is_about_secret || is_reported;
-        it.status == ConditionStatus::False && is_final
+        it.status == ConditionStatus::False && (FINAL.contains(&it.reason) || is_reported)
     };
     let found = findings.iter().find(is_final)?;
     Some(Trouble {
@@ -152,7 +151,7 @@ fn is_changed(world: &World, edit: &Edit) -> bool {
     );
     let kind = world.durable.under_way().map(|it| it.kind);
     let is_repair = kind.is_some_and(|it| it != OperationKind::Create);
-    world.durable.id.is_some() && (is_repair || is_moving || matches!(edit, Edit::Send(_)))
+    world.durable.id.is_some() && (is_repair || is_moving || matches!(edit, Edit::Send { .. }))
 }
 
 fn is_connected(world: &World, settings: &Settings) -> bool {
@@ -167,11 +166,8 @@ pub(crate) fn status(view: &View<'_>, edit: &Edit, now: Timestamp) -> ClusterSta
     let world = view.world;
     let seen = world.status();
     let generation = world.cluster.metadata.generation;
-    let mut conditions: Vec<NewCondition> = view
-        .findings
-        .iter()
-        .map(super::conditions::Finding::condition)
-        .collect();
+    let findings = view.findings.iter();
+    let mut conditions: Vec<NewCondition> = findings.map(Finding::condition).collect();
     conditions.push(ready(view));
     if !world.is_registered() {
         conditions.push(stalled_condition(view));

@@ -9,17 +9,17 @@ use kube::core::ObjectMeta;
 use podloom_api::names::infrastructure::{
     FINALIZER, INFRASTRUCTURE_PREFIX, KUBECONFIG_SUFFIX, annotation,
 };
-use podloom_api::{ClusterObject, ClusterStatus, DriftPolicy, OperationKind};
+use podloom_api::{ClusterObject, ClusterOperation, ClusterStatus, DriftPolicy, OperationKind};
 use podloom_engine::shown::at_most;
 use podloom_engine::write::MetadataPatch;
 use serde_json::Value;
 
-use super::durable::{Change, Durable, Operation};
-use super::memory::{At, Inputs, Known, KubeconfigTrouble, OnDelete, Unsaved};
+use super::durable::{Change, Durable};
+use super::memory::{At, Inputs, Known, KubeconfigTrouble, OnDelete, OurSecret, Unsaved};
 use crate::im::{ImState, InfrastructureId, Reading, Target};
 use crate::in_use::Guard;
 use crate::kubeconfig::Kubeconfig;
-use crate::resolve::{Backend, Unresolved};
+use crate::resolve::{Backend, Trouble};
 use crate::template::{
     self, Comparison, Problem, TEMPLATE_BYTES_MAX, canonical, check, compare, size_of,
 };
@@ -39,23 +39,16 @@ pub(crate) struct World {
     pub(crate) cluster: Arc<ClusterObject>,
     pub(crate) durable: Durable,
     /// What its Cloud leads to; none if it is bound to none.
-    pub(crate) backend: Option<Result<Backend, Unresolved>>,
+    pub(crate) backend: Option<Result<Backend, Trouble>>,
     /// Its template; none if it has none.
     pub(crate) wanted: Option<Wanted>,
     /// What is remembered of it.
     pub(crate) known: Known,
     /// The Secret for its kubeconfig, or with it.
     pub(crate) secret: SeenSecret,
-    /// Another Cluster that its infrastructure belongs to.
-    pub(crate) rival: Option<Rival>,
+    /// The other Cluster that its infrastructure belongs to, as a sentence names it.
+    pub(crate) rival: Option<String>,
     pub(crate) learned: Learned,
-}
-
-/// Another Cluster that has the infrastructure of this one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Rival {
-    /// Its name, if it is in the same namespace: names in other namespaces are nobody else's business.
-    pub(crate) name: Option<String>,
 }
 
 /// The Secret for the kubeconfig.
@@ -68,15 +61,6 @@ pub(crate) enum SeenSecret {
     /// It is somebody else's.
     Foreign,
     Ours(OurSecret),
-}
-
-/// Our Secret with the kubeconfig, without its value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct OurSecret {
-    pub(crate) uid: Option<String>,
-    pub(crate) version: Option<String>,
-    /// Its annotation: the operation that it is from.
-    pub(crate) mark: Option<String>,
 }
 
 /// What the actions of this pass came to.
@@ -178,7 +162,7 @@ impl World {
     }
 
     /// What keeps the Cloud from being used, if it is bound to one.
-    pub(crate) fn unresolved(&self) -> Option<&Unresolved> {
+    pub(crate) fn unresolved(&self) -> Option<&Trouble> {
         let unresolved = self.backend.as_ref().and_then(|it| it.as_ref().err());
         unresolved.or(self.known.missing.as_ref())
     }
@@ -238,7 +222,7 @@ impl World {
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
         let operation = self.durable.under_way()?;
         let timeout = self.timeout(operation.kind);
-        Some(podloom_engine::plan::later(operation.started_at, timeout))
+        Some(podloom_engine::plan::later(operation.started_at.0, timeout))
     }
 
     pub(crate) fn is_overdue(&self, now: Timestamp) -> bool {
@@ -288,6 +272,11 @@ impl World {
     pub(crate) fn may_send(&self, template: &Value) -> bool {
         let backend = self.resolved();
         backend.is_some_and(|backend| check(template, backend.im.allow_file_references).is_ok())
+    }
+
+    /// The URL of the provider, as it is written.
+    pub(crate) fn url(&self) -> Option<String> {
+        Some(self.resolved()?.im.written_url.clone())
     }
 
     /// Whether the provider has another URL than the one that answered for the infrastructure.
@@ -344,14 +333,11 @@ impl World {
 
     /// Whether the Secret has the kubeconfig of the last operation, and nobody changed it since.
     pub(crate) fn is_stored(&self) -> bool {
-        let (SeenSecret::Ours(secret), Some(mark)) = (&self.secret, self.durable.mark()) else {
-            return false;
-        };
-        let Some(kept) = &self.known.kept else {
+        let (SeenSecret::Ours(secret), Some(kept)) = (&self.secret, &self.known.kept) else {
             return false;
         };
         let is_as_written = kept.version == secret.version || is_older(secret, &kept.version);
-        secret.mark.as_ref() == Some(&mark) && kept.mark == mark && is_as_written
+        self.has_kubeconfig() && kept.mark == secret.mark && is_as_written
     }
 
     /// Whether the Secret has a kubeconfig, as far as its annotation says.
@@ -372,7 +358,6 @@ impl SeenSecret {
         }
         let annotations = secret.annotations.as_ref();
         Self::Ours(OurSecret {
-            uid: secret.uid.clone(),
             version: secret.resource_version.clone(),
             mark: annotations.and_then(|all| all.get(annotation::OPERATION).cloned()),
         })
@@ -443,20 +428,16 @@ pub(crate) enum Edit {
     /// It must be noted, and nothing is sent.
     Local,
     /// It is to be sent.
-    Send(Update),
+    Send {
+        /// What is sent, without the name.
+        sent: Value,
+        /// The nodes that it removes.
+        retired: Vec<String>,
+    },
     /// It must not be sent, for this reason.
     Invalid(String),
     /// IM would ignore a part of the change, which this sentence names.
     Unsupported(String),
-}
-
-/// An update to send.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Update {
-    /// What is sent, without the name.
-    pub(crate) sent: Value,
-    /// The nodes that it removes.
-    pub(crate) retired: Vec<String>,
 }
 
 /// Compares the template with the one that IM has. A Cluster without a template has nothing to send.
@@ -481,7 +462,7 @@ pub(crate) fn edit(world: &World) -> Edit {
         None => plain(),
         // What was sent may be there or not. Compared with both at once, what only the lost request had is removed again.
         Some(unsure) => match compared(world, &both(applied, unsure), wanted) {
-            Edit::Send(update) => Edit::Send(update),
+            send @ Edit::Send { .. } => send,
             _ => match plain() {
                 Edit::Same | Edit::Local => whole(wanted),
                 other => other,
@@ -492,7 +473,7 @@ pub(crate) fn edit(world: &World) -> Edit {
 
 /// Whether a template was sent of which nobody knows any more what it was, since the process that sent it has ended.
 fn is_forgotten(world: &World) -> bool {
-    let is_update = |operation: &Operation| match operation.kind {
+    let is_update = |operation: &ClusterOperation| match operation.kind {
         OperationKind::Update => true,
         // The first request is recorded with its template.
         OperationKind::Create => operation.attempts > 1,
@@ -505,10 +486,10 @@ fn is_forgotten(world: &World) -> bool {
 
 /// To send the whole template: what IM has is not known.
 fn whole(wanted: &Value) -> Edit {
-    Edit::Send(Update {
+    Edit::Send {
         sent: wanted.clone(),
         retired: Vec::new(),
-    })
+    }
 }
 
 fn compared(world: &World, applied: &Value, wanted: &Value) -> Edit {
@@ -519,7 +500,7 @@ fn compared(world: &World, applied: &Value, wanted: &Value) -> Edit {
         Comparison::Update { sent, .. } if world.resolved().is_some() && !world.may_send(&sent) => {
             Edit::Invalid("a node that goes names a file of the Infrastructure Manager; allow it with allowFileReferences of the provider, or keep the node".to_owned())
         }
-        Comparison::Update { sent, retired } => Edit::Send(Update { sent, retired }),
+        Comparison::Update { sent, retired } => Edit::Send { sent, retired },
         Comparison::Unsupported(problems) => Edit::Unsupported(unsupported(&problems)),
     }
 }

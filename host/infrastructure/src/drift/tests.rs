@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{Clusters, Drift, Outside, Schedule, TURN, Unclaimed};
+use super::{Drift, Outside, Schedule, TURN, Unclaimed};
 use crate::cluster::fixtures::remembering;
 use crate::fixtures::{caches, cloud, cluster, known, provider, secret, waking};
 use crate::im::{
@@ -196,10 +196,9 @@ async fn a_stop_does_not_wait_for_a_silent_server() {
 /// One's own Clusters do not wait for it either.
 #[tokio::test(start_paused = true)]
 async fn an_account_that_does_not_answer_is_left_alone_until_the_next_turn() {
-    let (drift, im) = drift(&[("slow", SILENT, 50)]);
-    let clusters = Clusters(drift);
+    let (clusters, im) = drift(&[("slow", SILENT, 50)]);
     let begun = Instant::now();
-    let claims = clusters.0.outside.claims(&tenant("slow"));
+    let claims = clusters.outside.claims(&tenant("slow"));
     clusters.turn(claims).await;
     assert_eq!(im.count("https://silent.example.com state"), 2);
     assert_eq!(begun.elapsed(), 2 * TIMEOUT);
@@ -208,14 +207,13 @@ async fn an_account_that_does_not_answer_is_left_alone_until_the_next_turn() {
 /// A Cluster whose API server is not probed asks nobody by itself.
 #[tokio::test(start_paused = true)]
 async fn clusters_of_a_silent_server_are_woken_once() {
-    let (drift, im) = drift(&[("slow", SILENT, 50)]);
-    let clusters = Clusters(drift);
-    let claims = clusters.0.outside.claims(&tenant("slow"));
+    let (clusters, im) = drift(&[("slow", SILENT, 50)]);
+    let claims = clusters.outside.claims(&tenant("slow"));
     clusters.turn(claims.clone()).await;
-    let seen = woken(&clusters.0.clusters, Duration::from_millis(1)).await;
+    let seen = woken(&clusters.clusters, Duration::from_millis(1)).await;
     assert_eq!(seen.len(), 50);
     clusters.turn(claims).await;
-    let seen = woken(&clusters.0.clusters, Duration::from_millis(1)).await;
+    let seen = woken(&clusters.clusters, Duration::from_millis(1)).await;
     assert!(seen.is_empty(), "{seen:?}");
     assert_eq!(im.count("https://silent.example.com state"), 2);
 }
@@ -244,9 +242,8 @@ async fn a_turn_of_an_account_with_many_infrastructures_has_an_end() {
 
 #[tokio::test]
 async fn a_tenant_without_clusters_and_providers_is_forgotten_by_the_loops() {
-    let (drift, _) = drift(&[("team", PROMPT, 1), ("idle", PROMPT, 0)]);
-    let (outside, metrics) = (drift.outside.clone(), drift.metrics.clone());
-    let (clusters, unclaimed) = (Clusters(drift), Unclaimed::new(outside, metrics));
+    let (clusters, _) = drift(&[("team", PROMPT, 1), ("idle", PROMPT, 0)]);
+    let unclaimed = Unclaimed::new(clusters.outside.clone(), clusters.metrics.clone());
     let ctx = Ctx::default();
     let is_known = async |namespace: &str| {
         let tenant = tenant(namespace);
@@ -261,15 +258,14 @@ async fn a_tenant_without_clusters_and_providers_is_forgotten_by_the_loops() {
 
 #[tokio::test]
 async fn a_difference_wakes_its_cluster_which_then_reads_for_itself() {
-    let (drift, _) = drift(&[("team", PROMPT, 1)]);
-    let clusters = Clusters(drift);
-    let claims = clusters.0.outside.claims(&tenant("team"));
+    let (clusters, _) = drift(&[("team", PROMPT, 1)]);
+    let claims = clusters.outside.claims(&tenant("team"));
     clusters.turn(claims.clone()).await;
-    assert!(clusters.0.memory.reading("team-0").is_none());
-    let seen = woken(&clusters.0.clusters, Duration::from_millis(1)).await;
+    assert!(clusters.memory.reading("team-0").is_none());
+    let seen = woken(&clusters.clusters, Duration::from_millis(1)).await;
     assert_eq!(seen, ["team-0"]);
     // Its own controller is first.
     clusters.turn(claims).await;
-    let seen = woken(&clusters.0.clusters, Duration::from_millis(1)).await;
+    let seen = woken(&clusters.clusters, Duration::from_millis(1)).await;
     assert!(seen.is_empty());
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use http::HeaderMap;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -38,11 +39,6 @@ pub(crate) enum Answer {
 }
 
 #[derive(Deserialize)]
-struct State {
-    state: States,
-}
-
-#[derive(Deserialize)]
 struct States {
     state: String,
     #[serde(default)]
@@ -52,32 +48,6 @@ struct States {
 #[derive(Deserialize)]
 struct Uri {
     uri: String,
-}
-
-#[derive(Deserialize)]
-struct List {
-    #[serde(rename = "uri-list")]
-    uris: Vec<Uri>,
-}
-
-#[derive(Deserialize)]
-struct Outputs {
-    outputs: Map<String, Value>,
-}
-
-#[derive(Deserialize)]
-struct Tosca {
-    tosca: String,
-}
-
-#[derive(Deserialize)]
-struct Log {
-    contmsg: String,
-}
-
-#[derive(Deserialize)]
-struct Version {
-    version: String,
 }
 
 impl Answer {
@@ -90,7 +60,7 @@ impl Answer {
         match call {
             Call::Version => version(body),
             Call::List => {
-                let List { uris } = json(body)?;
+                let uris: Vec<Uri> = field(body, "uri-list")?;
                 // An owner may have other infrastructures, but each has an id.
                 let ids = uris.iter().map(|uri| id_of(&uri.uri));
                 ids.collect::<Option<_>>()
@@ -107,24 +77,30 @@ impl Answer {
                 false => Ok(Self::Done),
             },
             Call::State { .. } => state(body),
-            Call::Outputs { .. } => Ok(Self::Outputs(json::<Outputs>(body)?.outputs)),
-            Call::Template { .. } => Ok(Self::Template(json::<Tosca>(body)?.tosca)),
-            Call::Log { .. } => Ok(Self::Log(json::<Log>(body)?.contmsg)),
+            Call::Outputs { .. } => Ok(Self::Outputs(field(body, "outputs")?)),
+            Call::Template { .. } => Ok(Self::Template(field(body, "tosca")?)),
+            Call::Log { .. } => Ok(Self::Log(field(body, "contmsg")?)),
             Call::Quotas { .. } => json::<Value>(body).map(|_| Self::Quotas),
         }
     }
 }
 
-fn json<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Failure> {
+fn json<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
     serde_json::from_slice(body)
         .map_err(|_| Failure::unreadable("it is not the JSON that is expected"))
 }
 
+/// Reads a field of an answer, which may have others.
+fn field<T: DeserializeOwned>(body: &[u8], name: &str) -> Result<T, Failure> {
+    let mut fields: Map<String, Value> = json(body)?;
+    let value = fields.remove(name).unwrap_or_default();
+    serde_json::from_value(value)
+        .map_err(|_| Failure::unreadable("it is not the JSON that is expected"))
+}
+
 fn version(body: &[u8]) -> Result<Answer, Failure> {
-    let given = match json::<Version>(body) {
-        Ok(Version { version }) => version,
-        Err(_) => String::from_utf8_lossy(body).into_owned(),
-    };
+    let given = field(body, "version");
+    let given: String = given.unwrap_or_else(|_| String::from_utf8_lossy(body).into_owned());
     let version = given.trim().trim_matches('"');
     let is_plain = |char: char| char.is_ascii_alphanumeric() || ".-+_".contains(char);
     if version.is_empty() || version.len() > VERSION_MAX || !version.chars().all(is_plain) {
@@ -135,10 +111,8 @@ fn version(body: &[u8]) -> Result<Answer, Failure> {
 
 fn created(headers: &HeaderMap, body: &[u8]) -> Result<Answer, Failure> {
     let header = headers.get(ID_HEADER).and_then(|value| value.to_str().ok());
-    let id = match json::<Uri>(body) {
-        Ok(Uri { uri }) => id_of(&uri),
-        Err(_) => None,
-    };
+    let uri: Option<String> = field(body, "uri").ok();
+    let id = uri.and_then(|uri| id_of(&uri));
     id.or_else(|| InfrastructureId::parse(header?))
         .map(Answer::Created)
         .ok_or_else(|| Failure::unreadable("the new infrastructure has no id"))
@@ -150,7 +124,7 @@ fn id_of(uri: &str) -> Option<InfrastructureId> {
 }
 
 fn state(body: &[u8]) -> Result<Answer, Failure> {
-    let State { state } = json(body)?;
+    let state: States = field(body, "state")?;
     if state.vm_states.len() > MACHINES_MAX {
         return Err(Failure::unreadable("it has too many machines"));
     }

@@ -88,39 +88,24 @@ impl Call {
         !matches!(self, Self::Version)
     }
 
-    pub(super) const fn method(&self) -> Method {
-        match self {
-            Self::Create { .. } | Self::Update { .. } | Self::AddOwner { .. } => Method::POST,
-            Self::Reconfigure { .. } | Self::Start { .. } => Method::PUT,
-            Self::Delete { .. } => Method::DELETE,
-            Self::Version
-            | Self::List
-            | Self::State { .. }
-            | Self::Outputs { .. }
-            | Self::Template { .. }
-            | Self::Log { .. }
-            | Self::Quotas { .. } => Method::GET,
-        }
-    }
-
-    /// Returns the path below the URL of the provider, and the query.
-    pub(super) fn path(&self) -> String {
+    /// Returns the method, and the path below the URL of the provider with its query.
+    pub(super) fn route(&self) -> (Method, String) {
         let of = |id: &InfrastructureId, what: &str| format!("/infrastructures/{id}{what}");
         match self {
-            Self::Version => "/version".to_owned(),
-            Self::List => "/infrastructures".to_owned(),
-            Self::Create { .. } => "/infrastructures?async=true".to_owned(),
-            Self::Update { id, .. } => of(id, ""),
-            Self::Reconfigure { id } => of(id, "/reconfigure"),
-            Self::Start { id } => of(id, "/start"),
-            Self::State { id } => of(id, "/state"),
-            Self::Outputs { id } => of(id, "/outputs"),
-            Self::Template { id } => of(id, "/tosca"),
-            Self::Log { id } => of(id, "/contmsg"),
-            Self::Delete { id, force: false } => of(id, "?async=true"),
-            Self::Delete { id, force: true } => of(id, "?async=true&force=true"),
-            Self::AddOwner { id, .. } => of(id, "/authorization"),
-            Self::Quotas { cloud } => format!("/clouds/{cloud}/quotas"),
+            Self::Version => (Method::GET, "/version".to_owned()),
+            Self::List => (Method::GET, "/infrastructures".to_owned()),
+            Self::Create { .. } => (Method::POST, "/infrastructures?async=true".to_owned()),
+            Self::Update { id, .. } => (Method::POST, of(id, "")),
+            Self::Reconfigure { id } => (Method::PUT, of(id, "/reconfigure")),
+            Self::Start { id } => (Method::PUT, of(id, "/start")),
+            Self::State { id } => (Method::GET, of(id, "/state")),
+            Self::Outputs { id } => (Method::GET, of(id, "/outputs")),
+            Self::Template { id } => (Method::GET, of(id, "/tosca")),
+            Self::Log { id } => (Method::GET, of(id, "/contmsg")),
+            Self::Delete { id, force: false } => (Method::DELETE, of(id, "?async=true")),
+            Self::Delete { id, force: true } => (Method::DELETE, of(id, "?async=true&force=true")),
+            Self::AddOwner { id, .. } => (Method::POST, of(id, "/authorization")),
+            Self::Quotas { cloud } => (Method::GET, format!("/clouds/{cloud}/quotas")),
         }
     }
 

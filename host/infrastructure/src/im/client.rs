@@ -47,6 +47,18 @@ pub(crate) struct ImRules {
     pub(crate) deny: Vec<Cidr>,
 }
 
+impl ImRules {
+    /// Returns the rules with what may be asked apart from the exceptions.
+    pub(crate) fn with(&self, policy: Policy) -> Rules {
+        Rules {
+            policy,
+            allow: self.allow.clone(),
+            deny: self.deny.clone(),
+            flag: "--im-allow-cidr",
+        }
+    }
+}
+
 /// Sends calls. Each has a connection of its own: IM closes a connection after an error, and a kept one would then lose a request.
 pub(crate) struct ImClient {
     /// For providers that users wrote.
@@ -62,12 +74,7 @@ impl ImClient {
         let client = |policy| {
             let settings = Settings {
                 system: "im",
-                rules: Rules {
-                    policy,
-                    allow: rules.allow.clone(),
-                    deny: rules.deny.clone(),
-                    flag: "--im-allow-cidr",
-                },
+                rules: rules.with(policy),
                 limits: LIMITS,
             };
             Client::new(settings, Arc::clone(resolver), metrics.outbound.clone())
@@ -80,7 +87,8 @@ impl ImClient {
     }
 
     async fn send(&self, target: &Target, call: &Call) -> Result<Answer, Failure> {
-        let url = url(target, call)?;
+        let (method, path) = call.route();
+        let url = url(target, &path)?;
         let client = match target.tenant.as_str() {
             "" => &self.of_administrators,
             _ => &self.of_users,
@@ -88,7 +96,7 @@ impl ImClient {
         let body = call.body();
         let request = Request {
             operation: call.operation(),
-            method: call.method(),
+            method,
             url: &url,
             via: None,
             headers: headers(target, call, body.as_ref().map(|(kind, _)| *kind))?,
@@ -126,8 +134,8 @@ impl InfrastructureManager for ImClient {
     }
 }
 
-fn url(target: &Target, call: &Call) -> Result<Url, Failure> {
-    let url = format!("{}{}", target.url.trim_end_matches('/'), call.path());
+fn url(target: &Target, path: &str) -> Result<Url, Failure> {
+    let url = format!("{}{path}", target.url.trim_end_matches('/'));
     url.parse::<Url>()
         .map_err(|error| unsent(format!("the URL of the provider cannot be used: {error}")))
 }

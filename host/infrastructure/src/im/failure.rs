@@ -4,7 +4,8 @@ use std::fmt;
 
 use http::StatusCode;
 use podloom_engine::outbound::RequestErrorKind;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde_json::Value;
 
 /// Why a call has no usable answer, and whether IM may have acted on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,20 +104,12 @@ impl FailureKind {
     }
 }
 
-/// A 404 as IM writes it.
-#[derive(Deserialize)]
-struct NoInfrastructure {
-    message: String,
-    code: u16,
-}
-
 /// Whether it is IM that knows no such infrastructure. Many a proxy answers 404 while nothing is behind it, and who believes that creates
 /// all machines once more.
 fn is_of_im(body: &[u8]) -> bool {
-    let read: Result<NoInfrastructure, _> = serde_json::from_slice(body);
-    read.is_ok_and(|NoInfrastructure { message, code }| {
-        code == 404 && message.to_lowercase().contains("infrastructure")
-    })
+    let read: Value = serde_json::from_slice(body).unwrap_or_default();
+    let message = read["message"].as_str().unwrap_or_default();
+    read["code"] == 404 && message.to_lowercase().contains("infrastructure")
 }
 
 impl Sent {

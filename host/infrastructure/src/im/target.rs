@@ -27,17 +27,25 @@ impl fmt::Debug for Hidden {
     }
 }
 
-/// Whose infrastructures they are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Owner {
+/// Whose infrastructures they are: with the secret itself, or with where it is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Owner<S = Hidden> {
     /// An account with a password. IM knows the owner by both.
-    Basic { username: String, password: Hidden },
+    Basic { username: String, password: S },
     /// An account with a token.
-    Token(Hidden),
+    Token(S),
+}
+
+impl<S> Owner<S> {
+    /// Returns the password or the token.
+    pub(crate) fn secret(&self) -> &S {
+        let (Self::Basic { password, .. } | Self::Token(password)) = self;
+        password
+    }
 }
 
 /// How IM logs in to the cloud.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CloudLogin {
     /// The name of the Cloud; IM gets it as `cloud-<name>`.
     pub(crate) name: String,
@@ -73,10 +81,7 @@ pub(crate) struct Target {
 impl Target {
     /// Returns all secret values.
     pub(super) fn secrets(&self) -> impl Iterator<Item = &str> {
-        let owner = match &self.owner {
-            Owner::Basic { password, .. } => password,
-            Owner::Token(token) => token,
-        };
+        let owner = self.owner.secret();
         let cloud = self.cloud.iter().flat_map(|cloud| cloud.secrets.values());
         std::iter::once(owner).chain(cloud).map(Hidden::reveal)
     }

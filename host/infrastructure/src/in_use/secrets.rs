@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Known, Live, Release, Step, Users, step, unless_hidden};
 use crate::resolve::{
-    Key, SecretKey, is_guarded, secrets_named_by_cloud, secrets_named_by_provider,
+    Key, SecretKey, TwinResources, is_guarded, secrets_named_by_cloud, secrets_named_by_provider,
 };
 use crate::secrets::SecretMetas;
 
@@ -52,7 +52,7 @@ pub(crate) struct Keeper {
     /// The same, as the API server knows it.
     pub(crate) live: Live,
     /// Secrets that somebody was warned about.
-    pub(crate) warned: Warned,
+    pub(crate) warned: Mutex<HashSet<SecretKey>>,
 }
 
 /// What the caches know of a Secret.
@@ -62,10 +62,6 @@ pub(crate) enum Sight {
     /// Nothing: Secrets of its namespace may not be listed and watched.
     Hidden,
 }
-
-/// Which Secrets somebody was warned about. Cheap to clone.
-#[derive(Clone, Default)]
-pub(crate) struct Warned(Arc<Mutex<HashSet<SecretKey>>>);
 
 impl Keeper {
     /// Returns the loop's work, which runs until it is stopped. Begin it when the caches are filled.
@@ -106,21 +102,25 @@ impl Keeper {
     /// Returns the Secrets that something names, and those that have our finalizer.
     fn all(&self) -> Vec<SecretKey> {
         let mut all: BTreeSet<SecretKey> = self.metas.pick(is_guarded).into_iter().collect();
-        let global = self.known.global();
-        for cloud in self.known.clouds() {
-            let named = cloud
-                .0
-                .as_ref()
-                .map(|it| secrets_named_by_cloud(it, global));
-            all.extend(named.unwrap_or_default());
-        }
-        for provider in self.known.providers() {
-            let named = provider.0.as_ref();
-            all.extend(
-                named.map_or_else(|_| Vec::new(), |it| secrets_named_by_provider(it, global)),
-            );
-        }
+        all.extend(self.named().into_iter().flat_map(|(_, named)| named));
         all.into_iter().collect()
+    }
+
+    /// The Clouds and providers, with the Secrets that they name.
+    fn named(&self) -> Vec<(ObjectReference, Vec<SecretKey>)> {
+        let (global, resources) = (self.known.global(), &self.live.resources);
+        let (clouds, providers) = (self.known.clouds(), self.known.providers());
+        let clouds = clouds.iter().filter_map(|it| it.0.as_ref().ok());
+        let clouds = clouds.map(|it| {
+            let named = secrets_named_by_cloud(it, global);
+            (reference(&resources.clouds, &it.metadata), named)
+        });
+        let providers = providers.iter().filter_map(|it| it.0.as_ref().ok());
+        let providers = providers.map(|it| {
+            let named = secrets_named_by_provider(it, global);
+            (reference(&resources.providers, &it.metadata), named)
+        });
+        clouds.chain(providers).collect()
     }
 
     /// Writes the finalizers of a Secret. Nothing of the answer is kept, since it has the values.
@@ -141,7 +141,7 @@ impl Keeper {
 
     /// Says once, on whoever names it, that nothing keeps a Secret from being deleted.
     fn warn(&self, secret: &SecretKey) {
-        if !self.warned.is_new(secret) {
+        if !lock(&self.warned).insert(secret.clone()) {
             return;
         }
         let SecretKey { namespace, name } = secret;
@@ -155,34 +155,11 @@ impl Keeper {
             shown(name)
         );
         let notice = Notice::warning(reason::UNGUARDED, note);
-        for about in self.naming(secret) {
-            self.ctx.events.send(about, notice.clone());
-        }
-    }
-
-    /// The Clouds and providers that name a Secret.
-    fn naming(&self, secret: &SecretKey) -> Vec<ObjectReference> {
-        let global = self.known.global();
-        let mut naming = Vec::new();
-        for cloud in self.known.clouds() {
-            let Ok(cloud) = &cloud.0 else { continue };
-            if secrets_named_by_cloud(cloud, global).contains(secret) {
-                let resource = self.live.resources.clouds.of(&Key::of(&cloud.metadata));
-                naming.push(reference(resource, &cloud.metadata));
+        for (about, named) in self.named() {
+            if named.contains(secret) {
+                self.ctx.events.send(about, notice.clone());
             }
         }
-        for provider in self.known.providers() {
-            let Ok(provider) = &provider.0 else { continue };
-            if secrets_named_by_provider(provider, global).contains(secret) {
-                let resource = self
-                    .live
-                    .resources
-                    .providers
-                    .of(&Key::of(&provider.metadata));
-                naming.push(reference(resource, &provider.metadata));
-            }
-        }
-        naming
     }
 
     /// Adds the finalizer or removes it.
@@ -196,7 +173,9 @@ impl Keeper {
                 Step::Write(patch) => patch,
             };
             match self.write(object, &patch).await? {
-                Patched::Object(_) => self.warned.forget(secret),
+                Patched::Object(_) => {
+                    lock(&self.warned).remove(secret);
+                }
                 Patched::Gone => {}
                 // It is looked at again at the next list, since a right or a webhook may change.
                 Patched::Rejected(_) => self.warn(secret),
@@ -237,26 +216,16 @@ impl Handler<SecretKey, Sight> for Keeper {
                 self.warn(secret);
             }
             Some(Sight::Hidden) => {}
-            None => self.warned.forget(secret),
+            None => {
+                lock(&self.warned).remove(secret);
+            }
         }
         Ok(Next::Settled)
     }
 }
 
-impl Warned {
-    /// Returns whether nobody was warned about the Secret yet, and notes that somebody is.
-    fn is_new(&self, secret: &SecretKey) -> bool {
-        let mut warned = lock(&self.0);
-        warned.insert(secret.clone())
-    }
-
-    fn forget(&self, secret: &SecretKey) {
-        let mut warned = lock(&self.0);
-        warned.remove(secret);
-    }
-}
-
-fn reference(resource: &ApiResource, object: &ObjectMeta) -> ObjectReference {
+fn reference(resources: &TwinResources, object: &ObjectMeta) -> ObjectReference {
+    let resource = resources.of(&Key::of(object));
     ObjectReference {
         api_version: Some(resource.api_version.clone()),
         kind: Some(resource.kind.clone()),

@@ -1,10 +1,10 @@
 use podloom_api::CloudRef;
 use serde_json::{Value, json};
 
-use super::{Backend, Caches, OwnerUse, SecretUse, Unresolved, resolve};
+use super::{Backend, Caches, SecretKey, SecretUse, Trouble, resolve};
 use crate::fixtures::{caches, cloud, provider};
 
-fn find(kind: &str, caches: &Caches) -> Result<Backend, Unresolved> {
+fn find(kind: &str, caches: &Caches) -> Result<Backend, Trouble> {
     let reference: CloudRef =
         serde_json::from_value(json!({ "kind": kind, "name": "dummy" })).unwrap();
     resolve("team", &reference, caches)
@@ -109,8 +109,10 @@ fn a_url_that_cannot_be_used_is_the_providers_fault() {
 
 fn secret(namespace: &str, name: &str, key: &str) -> SecretUse {
     SecretUse {
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
+        secret: SecretKey {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        },
         key: key.to_owned(),
     }
 }
@@ -125,10 +127,10 @@ fn secrets_are_in_the_namespace_of_the_object_that_names_them() {
         secret("team", "cloud", "value"),
     ];
     assert_eq!(backend.secrets, expected);
-    let OwnerUse::Basic { previous, .. } = backend.im.owner else {
-        unreachable!()
-    };
-    assert_eq!(previous, Some(secret("podloom-system", "account", "old")));
+    assert_eq!(
+        backend.im.previous,
+        Some(secret("podloom-system", "account", "old"))
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@ use podloom_api::{CloudObject, ClusterObject, InfrastructureProviderObject};
 use podloom_engine::finding::{Finding, Findings};
 use serde_json::{Value, json};
 
-use super::{ClusterAround, TEMPLATE_BYTES_MAX, cloud, cluster, provider};
+use super::{TEMPLATE_BYTES_MAX, cloud, cluster, provider};
 use crate::fixtures;
 
 fn typed(value: &Value) -> ClusterObject {
@@ -34,23 +34,17 @@ fn importing() -> ClusterObject {
     ))
 }
 
-fn allowing(allows: bool) -> ClusterAround {
-    ClusterAround {
-        allows_file_references: Some(allows),
-    }
-}
-
 #[test]
 fn files_of_the_server_are_refused_if_the_provider_forbids_them() {
     let new = importing();
-    check(&cluster(&new, None, allowing(true)), &[], &[]);
+    check(&cluster(&new, None, Some(true)), &[], &[]);
     check(
-        &cluster(&new, None, allowing(false)),
+        &cluster(&new, None, Some(false)),
         &["spec.tosca.imports[0]: it names a file"],
         &[],
     );
     check(
-        &cluster(&new, None, ClusterAround::default()),
+        &cluster(&new, None, None),
         &[],
         &["spec.tosca.imports[0]: it names a file"],
     );
@@ -59,10 +53,10 @@ fn files_of_the_server_are_refused_if_the_provider_forbids_them() {
 #[test]
 fn what_is_stored_already_is_a_warning() {
     let (old, mut new) = (importing(), importing());
-    check(&cluster(&new, Some(&old), allowing(false)), &[], &[]);
+    check(&cluster(&new, Some(&old), Some(false)), &[], &[]);
     new.spec.paused = true;
     check(
-        &cluster(&new, Some(&old), allowing(false)),
+        &cluster(&new, Some(&old), Some(false)),
         &[],
         &["spec.tosca.imports[0]: it names a file"],
     );
@@ -73,7 +67,7 @@ fn a_template_that_is_too_large_is_refused() {
     let long = "x".repeat(TEMPLATE_BYTES_MAX);
     let large = fixtures::cluster(&json!({ "spec": { "tosca": { "description": long } } }));
     check(
-        &cluster(&typed(&large), None, allowing(true)),
+        &cluster(&typed(&large), None, Some(true)),
         &["spec.tosca: it has 2"],
         &[],
     );
@@ -92,17 +86,13 @@ fn a_change_that_would_be_ignored_is_refused() {
     let mut shorter = applied.clone();
     shorter["topology_template"]["policies"] = json!([1]);
     check(
-        &cluster(&stored(shorter), Some(&old), allowing(true)),
+        &cluster(&stored(shorter), Some(&old), Some(true)),
         &["spec.tosca.topology_template.policies: the list cannot become shorter; undo this, or"],
         &[],
     );
     let mut longer = applied.clone();
     longer["topology_template"]["policies"] = json!([1, 2, 3]);
-    check(
-        &cluster(&stored(longer), Some(&old), allowing(true)),
-        &[],
-        &[],
-    );
+    check(&cluster(&stored(longer), Some(&old), Some(true)), &[], &[]);
 }
 
 /// As if the webhook had been away when the list became shorter.
@@ -119,7 +109,7 @@ fn a_stored_change_that_is_ignored_keeps_no_other_change_from_being_stored() {
         &cluster(
             &stored(json!({ "policies": [1], "inputs": [1, 3] })),
             Some(&old),
-            allowing(true),
+            Some(true),
         ),
         &[],
         &["spec.tosca.policies: the list cannot"],
@@ -128,7 +118,7 @@ fn a_stored_change_that_is_ignored_keeps_no_other_change_from_being_stored() {
         &cluster(
             &stored(json!({ "policies": [1], "inputs": [1] })),
             Some(&old),
-            allowing(true),
+            Some(true),
         ),
         &["spec.tosca.inputs: the list cannot"],
         &["spec.tosca.policies: the list cannot"],

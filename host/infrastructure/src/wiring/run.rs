@@ -22,7 +22,7 @@ use super::watch::{Everywhere, Filled, Place};
 use crate::cluster::{Claims, ClusterKind, Settings, Silent};
 use crate::drift::{Drift, Outside, Schedule};
 use crate::im::{ImRules, InfrastructureManager};
-use crate::in_use::secrets::{Keeper, Warned};
+use crate::in_use::secrets::Keeper;
 use crate::in_use::{Live, Resources};
 use crate::kubeconfig::Prober;
 use crate::metrics::{self, InfrastructureMetrics};
@@ -129,7 +129,7 @@ impl Duty {
             metas: self.metas.clone(),
             known: self.hub.known.clone(),
             live: self.live.clone(),
-            warned: Warned::default(),
+            warned: std::sync::Mutex::default(),
         };
         let drift = Drift {
             outside: Outside {

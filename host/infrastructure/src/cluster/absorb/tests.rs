@@ -10,7 +10,7 @@ use crate::cluster::memory::{Ownership, Shortage};
 use crate::cluster::plan::tests::setting::Case;
 use crate::cluster::world::World;
 use crate::im::{Answer, Failure, FailureKind, ImState, InfrastructureId, Reading, Sent};
-use crate::resolve::{OwnerUse, SecretUse};
+use crate::resolve::{SecretKey, SecretUse};
 
 const OPEN: &str = "{ cluster: { status: { clusterId: null, operation: { kind: Create, startedAt: \"2026-01-01T00:59:00.000000Z\", lastCallAt: \"2026-01-01T00:59:00.000000Z\", finishedAt: null, attempts: 1 } } } }";
 
@@ -256,12 +256,12 @@ fn after_a_change_nothing_that_was_read_counts() {
 #[test]
 fn a_changed_password_adds_the_owner_once() {
     let Case { mut world, now } = Case::read("{}");
-    if let Some(Ok(backend)) = &mut world.backend
-        && let OwnerUse::Basic { previous, .. } = &mut backend.im.owner
-    {
-        *previous = Some(SecretUse {
-            namespace: "team".to_owned(),
-            name: "old".to_owned(),
+    if let Some(Ok(backend)) = &mut world.backend {
+        backend.im.previous = Some(SecretUse {
+            secret: SecretKey {
+                namespace: "team".to_owned(),
+                name: "old".to_owned(),
+            },
             key: "password".to_owned(),
         });
     }

@@ -2,7 +2,6 @@ use podloom_api::ClusterObject;
 use serde_json::{Value, json};
 
 use super::Claims;
-use crate::cluster::world::Rival;
 use crate::fixtures::{caches, cloud, known, provider};
 use crate::im::InfrastructureId;
 
@@ -74,7 +73,7 @@ fn id() -> InfrastructureId {
     InfrastructureId::parse(ID).unwrap()
 }
 
-fn rival(ours: &Value, theirs: &Value) -> Option<Rival> {
+fn rival(ours: &Value, theirs: &Value) -> Option<String> {
     let claims = claims(&[ours.clone(), theirs.clone()]);
     let ours: ClusterObject = serde_json::from_value(ours.clone()).unwrap();
     claims.rival(&id(), &ours)
@@ -83,13 +82,11 @@ fn rival(ours: &Value, theirs: &Value) -> Option<Rival> {
 /// Who the first Cluster's infrastructure belongs to.
 #[track_caller]
 fn check(ours: &Value, theirs: &Value, expected: Option<&str>) {
-    let expected = expected.map(|name| Rival {
-        name: Some(name.to_owned()),
-    });
+    let expected = expected.map(|name| format!("Cluster {name}"));
     assert_eq!(rival(ours, theirs), expected);
 }
 
-const NAMELESS: Option<Rival> = Some(Rival { name: None });
+const NAMELESS: Option<&str> = Some("a Cluster of another namespace");
 
 #[test]
 fn whoever_has_it_comes_before_whoever_wants_it() {
@@ -152,7 +149,7 @@ fn a_wish_that_is_over_does_not_count() {
 fn a_cluster_of_another_namespace_is_not_named() {
     let theirs = on_global(of("attackers", cluster("old", 1, &has())));
     let ours = on_global(cluster("new", 9, &wants()));
-    assert_eq!(rival(&ours, &theirs), NAMELESS);
+    assert_eq!(rival(&ours, &theirs).as_deref(), NAMELESS);
 }
 
 /// Its own server answered with the id of somebody else's infrastructure.
@@ -169,7 +166,7 @@ fn an_id_that_was_brought_along_comes_after_one_from_the_account_itself() {
     let theirs = on_global(of("attackers", cluster("old", 1, &has_from(THEIRS))));
     let ours = on_global(cluster("new", 9, &has()));
     assert_eq!(rival(&ours, &theirs), None);
-    assert_eq!(rival(&theirs, &ours), NAMELESS);
+    assert_eq!(rival(&theirs, &ours).as_deref(), NAMELESS);
 }
 
 /// Nobody can write a provider that has the account of another namespace, but one with the same URL.
@@ -180,7 +177,10 @@ fn who_has_one_does_not_yield_to_another_account_and_who_has_none_does() {
         cluster("old", 1, &has_from(&format!("{URL}/"))),
     );
     assert_eq!(rival(&cluster("new", 9, &has()), &theirs), None);
-    assert_eq!(rival(&cluster("new", 9, &wants()), &theirs), NAMELESS);
+    assert_eq!(
+        rival(&cluster("new", 9, &wants()), &theirs).as_deref(),
+        NAMELESS
+    );
     // A wish is cheap.
     let theirs = of("neighbours", cluster("old", 1, &wants()));
     assert_eq!(rival(&cluster("new", 9, &wants()), &theirs), None);

@@ -1,7 +1,7 @@
 use podloom_scripted::scripted;
 use serde_json::{Value, json};
 
-use crate::drift::{Claimed, Named, Outside, Seen, made_for};
+use crate::drift::{Claimed, Outside, made_for};
 use crate::fixtures::{Asked, caches, cloud, cluster, known, manager, provider, secret};
 use crate::im::{Answer, Call, FailureKind, InfrastructureId};
 use crate::resolve::{Key, Tenant};
@@ -116,15 +116,19 @@ async fn an_infrastructure_that_is_gone_is_seen_and_silence_is_not() {
         let (outside, _) = outside(&[running(&json!({}))], move |_| Err(answer));
         outside.state(&claimed(OURS)).await
     };
-    assert_eq!(state(FailureKind::NotFound).await, Seen::Gone);
-    assert_eq!(state(FailureKind::Unreachable).await, Seen::Silence);
-    assert_eq!(state(FailureKind::Limited).await, Seen::Nothing);
+    for kind in [
+        FailureKind::NotFound,
+        FailureKind::Unreachable,
+        FailureKind::Limited,
+    ] {
+        assert_eq!(state(kind).await, Some(Err(kind)));
+    }
 }
 
 #[tokio::test]
 async fn a_state_is_not_read_for_a_cluster_that_has_another_infrastructure_now() {
     let (outside, asked) = outside(&[running(&json!({}))], |_| Err(FailureKind::NotFound));
-    assert_eq!(outside.state(&claimed(OTHER)).await, Seen::Nothing);
+    assert_eq!(outside.state(&claimed(OTHER)).await, None);
     assert!(asked.all().is_empty());
 }
 
@@ -166,8 +170,12 @@ async fn a_name_that_is_not_there_yet_is_no_silence() {
     };
     let template = format!("metadata: {{ infra_name: podloom-{OURS} }}");
     let named = name(Ok(Answer::Template(template))).await;
-    assert_eq!(named, Named::Read(Some(OURS.to_owned())));
-    assert_eq!(name(Err(FailureKind::NoTemplate)).await, Named::NotYet);
-    assert_eq!(name(Err(FailureKind::NotFound)).await, Named::NotYet);
-    assert_eq!(name(Err(FailureKind::Limited)).await, Named::Silence);
+    assert_eq!(named, Ok(Some(OURS.to_owned())));
+    for kind in [
+        FailureKind::NoTemplate,
+        FailureKind::NotFound,
+        FailureKind::Limited,
+    ] {
+        assert_eq!(name(Err(kind)).await, Err(kind));
+    }
 }

@@ -5,7 +5,7 @@ use podloom_engine::testing::context;
 use podloom_scripted::{Requests, scripted, status};
 use serde_json::{Value, json};
 
-use super::{Keeper, Warned};
+use super::Keeper;
 use crate::fixtures::{IN_USE, OURS, caches, cloud, cluster, known, live, metas, provider};
 use crate::resolve::SecretKey;
 
@@ -61,7 +61,7 @@ fn keeper(
         metas: metas(&[secret("other", &[IN_USE]), secret("free", &[])]),
         live: live(&client, &known),
         known,
-        warned: Warned::default(),
+        warned: std::sync::Mutex::default(),
     };
     (keeper, requests)
 }
@@ -132,8 +132,8 @@ async fn a_refused_finalizer_is_said_once_and_is_no_error() {
     let unguarded = secret("cloud", &[]);
     look(&keeper, &unguarded).await;
     look(&keeper, &unguarded).await;
-    assert!(!keeper.warned.is_new(&key("cloud")));
-    assert!(keeper.warned.is_new(&key("account")));
+    assert!(keeper.warned.lock().unwrap().contains(&key("cloud")));
+    assert!(!keeper.warned.lock().unwrap().contains(&key("account")));
 }
 
 #[tokio::test]

@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use crate::cluster::durable::Change;
-use crate::cluster::memory::Shortage;
-use crate::cluster::step::{Deadline, Lack, Remedy, remedy};
+use crate::cluster::memory::{Known, Shortage};
+use crate::cluster::step::{Deadline, Remedy, remedy};
 use crate::im::{ImState, Reading};
 
 #[track_caller]
@@ -14,9 +14,9 @@ fn check(state: ImState, machines: usize, ahead: Remedy, passed: Remedy) {
         state,
         vms: BTreeMap::from_iter(vms),
     };
-    let nothing = Lack::default();
-    assert_eq!(remedy(&reading, nothing, Deadline::Ahead), ahead);
-    assert_eq!(remedy(&reading, nothing, Deadline::Passed), passed);
+    let nothing = Known::default();
+    assert_eq!(remedy(&reading, &nothing, Deadline::Ahead), ahead);
+    assert_eq!(remedy(&reading, &nothing, Deadline::Passed), passed);
 }
 
 #[test]
@@ -43,13 +43,13 @@ fn configured_machines_may_lack_something() {
         state: ImState::Configured,
         vms: BTreeMap::new(),
     };
-    let check = |lack: Lack, expected: Remedy| {
-        assert_eq!(remedy(&reading, lack, Deadline::Ahead), expected);
+    let check = |lack: Known, expected: Remedy| {
+        assert_eq!(remedy(&reading, &lack, Deadline::Ahead), expected);
     };
     let resend = Remedy::Send(Change::Resend);
-    let no_template = Lack {
+    let no_template = Known {
         has_no_template: true,
-        ..Lack::default()
+        ..Known::default()
     };
     check(no_template, resend);
     for (shortage, expected) in [
@@ -58,9 +58,9 @@ fn configured_machines_may_lack_something() {
         (Shortage::Sent, Remedy::None),
         (Shortage::Accepted(1), Remedy::None),
     ] {
-        let lack = Lack {
+        let lack = Known {
             shortage,
-            ..Lack::default()
+            ..Known::default()
         };
         check(lack, expected);
     }

@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 use super::simulated::template;
 use crate::cluster::durable::Change;
 use crate::cluster::memory::{
-    At, Kept, Known, KubeconfigTrouble, Ownership, Probe, Search, Shortage, Trouble, Undone,
+    At, Known, KubeconfigTrouble, OurSecret, Ownership, Probe, Search, Shortage, Undone,
 };
-use crate::cluster::world::{Learned, OurSecret, Prepared, Rival, SeenSecret, Wanted, World};
-use crate::im::{ImState, Reading};
+use crate::cluster::world::{Learned, Prepared, SeenSecret, Wanted, World};
+use crate::im::{ImState, Owner, Reading};
 use crate::in_use::Guard;
-use crate::resolve::{Backend, ImEndpoint, OwnerUse, SecretUse, Unresolved};
+use crate::resolve::{Backend, ImEndpoint, SecretKey, SecretUse, Trouble};
 
 /// When the cases look at it.
 const NOW: &str = "2026-01-01T01:00:00Z";
@@ -262,8 +262,8 @@ fn world(setting: &Setting, now: Timestamp) -> World {
     };
     if !setting.known.nothing {
         known.named.clone_from(&durable.id);
-        known.kept = mark.clone().map(|mark| Kept {
-            mark,
+        known.kept = Some(OurSecret {
+            mark: mark.clone(),
             version: Some("1".to_owned()),
         });
     }
@@ -277,7 +277,7 @@ fn world(setting: &Setting, now: Timestamp) -> World {
         durable,
         known,
         secret: secret(&setting.secret, mark),
-        rival: setting.rival.clone().map(|name| Rival { name: Some(name) }),
+        rival: setting.rival.as_ref().map(|name| format!("Cluster {name}")),
         learned,
     };
     if setting.known.unsure {
@@ -329,7 +329,7 @@ fn known(knows: &Knows, cluster: &podloom_api::ClusterObject, now: Timestamp) ->
             true => Ownership::ToAdd,
             false => Ownership::Assumed,
         },
-        missing: knows.secret_missing.then(|| Unresolved {
+        missing: knows.secret_missing.then(|| Trouble {
             reason: reason::SECRET_NOT_FOUND,
             message: "Secret im in namespace team does not exist".to_owned(),
         }),
@@ -392,7 +392,6 @@ fn trouble(named: &str) -> Trouble {
 fn secret(kubeconfig: &Kubeconfig, mark: Option<String>) -> SeenSecret {
     let ours = |mark: Option<String>, version: &str| {
         SeenSecret::Ours(OurSecret {
-            uid: Some("s-1".to_owned()),
             version: Some(version.to_owned()),
             mark,
         })
@@ -407,13 +406,13 @@ fn secret(kubeconfig: &Kubeconfig, mark: Option<String>) -> SeenSecret {
     }
 }
 
-fn cloud(cloud: &Cloud) -> Option<Result<Backend, Unresolved>> {
+fn cloud(cloud: &Cloud) -> Option<Result<Backend, Trouble>> {
     let there = backend();
     Some(Ok(match cloud {
         Cloud::There => there,
         Cloud::Unbound => return None,
         Cloud::Missing => {
-            return Some(Err(Unresolved {
+            return Some(Err(Trouble {
                 reason: reason::CLOUD_NOT_FOUND,
                 message: "Cloud private does not exist in namespace team".to_owned(),
             }));
@@ -444,8 +443,10 @@ pub(in crate::cluster) fn backend() -> Backend {
         name: "im".to_owned(),
     };
     let password = SecretUse {
-        namespace: "team".to_owned(),
-        name: "im".to_owned(),
+        secret: SecretKey {
+            namespace: "team".to_owned(),
+            name: "im".to_owned(),
+        },
         key: "password".to_owned(),
     };
     Backend {
@@ -455,7 +456,6 @@ pub(in crate::cluster) fn backend() -> Backend {
         },
         cloud_namespace: Some("team".to_owned()),
         secret_namespace: "team".to_owned(),
-        provider: provider.clone(),
         im: ImEndpoint {
             provider,
             namespace: Some("team".to_owned()),
@@ -464,11 +464,11 @@ pub(in crate::cluster) fn backend() -> Backend {
             ca_bundle: None,
             insecure_skip_tls_verify: false,
             allow_file_references: false,
-            owner: OwnerUse::Basic {
+            owner: Owner::Basic {
                 username: "test".to_owned(),
                 password: password.clone(),
-                previous: None,
             },
+            previous: None,
         },
         login: CloudSpec {
             generic: Some(GenericCloud {

@@ -14,11 +14,9 @@ use super::setting::backend;
 use crate::cluster::absorb::learn;
 use crate::cluster::action::{Action, Ask, Asked, Outcome, Reply};
 use crate::cluster::durable::Change;
-use crate::cluster::memory::Known;
+use crate::cluster::memory::{Known, OurSecret};
 use crate::cluster::plan::plan;
-use crate::cluster::world::{
-    Edit, Learned, OurSecret, Prepared, SeenSecret, Settings, Wanted, World, edit,
-};
+use crate::cluster::world::{Edit, Learned, Prepared, SeenSecret, Settings, Wanted, World, edit};
 use crate::in_use::Guard;
 use crate::kubeconfig::Probed;
 use crate::template::to_send;
@@ -238,10 +236,10 @@ impl Simulation {
             }
             Action::Guard => Some(Outcome::Guard(Guard::InPlace)),
             Action::Prepare => Some(Outcome::Prepared(Prepared(None))),
-            Action::Record(record) => {
-                let status = record.status.clone();
+            Action::Record { change, status } => {
+                let status = status.clone();
                 let written = self.write(world, |it| it.status = Some(*status))?;
-                Some(Outcome::Recorded(record.change, Box::new(written)))
+                Some(Outcome::Recorded(*change, Box::new(written)))
             }
             Action::Ask(ask) => {
                 let reply = self.ask(world, ask);
@@ -260,7 +258,6 @@ impl Simulation {
             Action::Store => {
                 self.version += 1;
                 let secret = OurSecret {
-                    uid: Some("s-1".to_owned()),
                     version: Some(self.version.to_string()),
                     mark: world.durable.mark(),
                 };
@@ -410,8 +407,8 @@ fn sent(world: &World, change: Change) -> Value {
     match change {
         Change::Create | Change::Resend => whole(),
         Change::Update => match edit(world) {
-            Edit::Send(update) => {
-                let text = to_send(&update.sent, &Simulation::name());
+            Edit::Send { sent, .. } => {
+                let text = to_send(&sent, &Simulation::name());
                 serde_json::from_str(&text).unwrap()
             }
             other => unreachable!("{other:?}"),

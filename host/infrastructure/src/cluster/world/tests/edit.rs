@@ -6,13 +6,13 @@ use crate::cluster::world::{Edit, edit};
 /// The nodes that are sent, and those that are removed by it.
 #[track_caller]
 fn check(case: &Case, expected: &[&str], removed: &[&str]) {
-    let Edit::Send(update) = edit(&case.world) else {
+    let Edit::Send { sent, retired } = edit(&case.world) else {
         unreachable!("{:?}", edit(&case.world))
     };
-    let nodes = &update.sent["topology_template"]["node_templates"];
+    let nodes = &sent["topology_template"]["node_templates"];
     let nodes: Vec<_> = nodes.as_object().unwrap().keys().collect();
     assert_eq!(nodes, expected);
-    assert_eq!(update.retired, removed);
+    assert_eq!(retired, removed);
 }
 
 #[test]
