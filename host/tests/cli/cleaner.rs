@@ -94,6 +94,7 @@ cloudEventSink: http://
 fn the_rules_of_its_definition_are_checked() {
     let text = cleaner(
         "
+ttl: 1h
 targets:
 - name: while
   reference: { version: v1, kind: Pod, labelSelector: { matchExpressions: [{ key: a, operator: In }] } }
