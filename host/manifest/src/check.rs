@@ -155,7 +155,6 @@ enum Extent {
 struct Schema {
     text: Value,
     validator: Validator,
-    extent: Extent,
     rules: Rules,
     /// The rules about changes, once they were needed: few commands know a change.
     changes: Option<Rules>,
@@ -186,7 +185,6 @@ impl Schema {
         Ok(Self {
             text,
             validator,
-            extent,
             rules,
             changes: None,
         })
@@ -218,7 +216,7 @@ impl Schema {
 
     /// The rules that an object breaks. What cannot be evaluated matters only if the schema itself allows the object.
     fn broken(&mut self, object: &Value, previous: Option<&Value>) -> anyhow::Result<Broken> {
-        if self.extent == Extent::Bounds {
+        if self.rules.is_empty() && previous.is_none() {
             return Ok(Broken::default());
         }
         let complete = |object: &Value| rules::complete(&self.text, object.clone());

@@ -1,6 +1,7 @@
 //! The rules of our definitions, which the API server evaluates in CEL: evaluated on files, as it does.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use jiff::Timestamp;
@@ -11,6 +12,12 @@ use super::document::{self, Step};
 
 /// What rules call an object, and the one that is stored.
 const NAMES: [&str; 2] = ["self", "oldSelf"];
+
+/// What the rules at one node of an object may take. A busy machine is no reason to refuse an object, so only the steps count.
+const BUDGET: Budget = Budget {
+    time: Duration::from_mins(10),
+    ..Budget::EVALUATION
+};
 
 /// Which rules are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +98,8 @@ impl Rules {
         Ok(rules)
     }
 
-    fn is_empty(&self) -> bool {
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
         self.programs.is_empty() && self.fields.is_empty() && self.each.is_none()
     }
 
@@ -143,8 +151,8 @@ impl Rules {
             }
         }
         // No rule asks for the time.
-        let (time, budget) = (Timestamp::UNIX_EPOCH, Budget::EVALUATION);
-        let evaluation = evaluate_all(&self.programs, &variables, time, budget);
+        let time = Timestamp::UNIX_EPOCH;
+        let evaluation = evaluate_all(&self.programs, &variables, time, BUDGET);
         for (outcome, (message, field)) in evaluation.outcomes.iter().zip(&self.said) {
             let at = || [path, field].concat();
             match outcome {
