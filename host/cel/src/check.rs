@@ -57,7 +57,9 @@ impl<'a> Scope<'a> {
 
     fn node(&mut self, node: &'a IdedExpr) -> Result<(), Mistake> {
         match &node.expr {
-            Expr::Literal(_) => Ok(()),
+            Expr::Literal(_) | Expr::List(_) | Expr::Map(_) => {
+                parts(node).into_iter().try_for_each(|it| self.check(it))
+            }
             Expr::Ident(name) => self.name(node, name),
             Expr::Select(select) => {
                 let is_type = qualified(node).is_some_and(|name| self.is_type(&name));
@@ -67,17 +69,6 @@ impl<'a> Scope<'a> {
                 self.check(&select.operand)
             }
             Expr::Call(call) => self.call(node, call),
-            Expr::List(list) => list
-                .elements
-                .iter()
-                .try_for_each(|element| self.check(element)),
-            Expr::Map(map) => map.entries.iter().try_for_each(|entry| match &entry.expr {
-                EntryExpr::MapEntry(entry) => {
-                    self.check(&entry.key)?;
-                    self.check(&entry.value)
-                }
-                EntryExpr::StructField(field) => self.check(&field.value),
-            }),
             Expr::Comprehension(comprehension) => self.comprehension(comprehension),
             Expr::Struct(message) => Err(mistake(
                 node,
@@ -120,7 +111,7 @@ impl<'a> Scope<'a> {
             return Err(mistake(node, message));
         };
         if !offer.arguments.contains(&count) {
-            return Err(mistake(node, wrong_count(offer, count)));
+            return Err(mistake(node, wrong_count(name, offer, count)));
         }
         if let (Style::Method, Some(target)) = (style, &call.target) {
             self.check(target)?;
@@ -184,7 +175,7 @@ pub(crate) fn qualified_name(call: &CallExpr) -> Option<String> {
 
 fn unknown(name: &str, style: Style, count: usize) -> String {
     if let Some(offer) = offer::macro_call(name, style) {
-        return wrong_count(offer, count);
+        return wrong_count(name, offer, count);
     }
     let other = match style {
         Style::Global => Style::Method,
@@ -199,7 +190,7 @@ fn unknown(name: &str, style: Style, count: usize) -> String {
     }
 }
 
-fn wrong_count(offer: &Offer, count: usize) -> String {
+fn wrong_count(name: &str, offer: &Offer, count: usize) -> String {
     let (least, most) = (*offer.arguments.start(), *offer.arguments.end());
     let wanted = match most {
         usize::MAX => format!("at least {least}"),
@@ -207,10 +198,7 @@ fn wrong_count(offer: &Offer, count: usize) -> String {
         most => format!("{least} to {most}"),
     };
     let plural = if wanted == "1" { "" } else { "s" };
-    format!(
-        "{} takes {wanted} argument{plural}, not {count}",
-        offer.name
-    )
+    format!("{name} takes {wanted} argument{plural}, not {count}")
 }
 
 /// The parts of a node, in their order.

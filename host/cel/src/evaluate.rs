@@ -11,9 +11,9 @@ use crate::check::Walked;
 use crate::environment::environment;
 use crate::message::describe;
 use crate::meter::{Stop, Usage};
-use crate::outcome::{Evaluation, Failure, Outcome, Reason, Remark, Verdict};
+use crate::outcome::{Evaluation, Failure, Outcome, Reason, Verdict, at};
 use crate::program::Program;
-use crate::variables::{Scene, Variables};
+use crate::variables::{Scene, Variables, seconds};
 use crate::{meter, stack};
 
 /// How much an evaluation may take.
@@ -114,7 +114,7 @@ fn evaluate_in(
             (Some(stop), _) => failed(Reason::BudgetExceeded, too_much(stop)),
             (None, Ok(Ok(true))) => {
                 let remark = true_of_nothing(program, variables);
-                let remark = remark.map(|message| Remark::new(index, &message));
+                let remark = remark.map(|message| (index, at(index, &message)));
                 evaluation.remarks.extend(remark);
                 Outcome::True
             }
@@ -229,7 +229,7 @@ pub(crate) fn next_true_here(
 ) -> Option<Timestamp> {
     let env = Arc::new(environment().ok()?);
     let (mut left, deadline) = (budget.steps, budget.deadline());
-    let found = first_true(whole_second(now), |second| {
+    let found = first_true(seconds(now).0, |second| {
         // An error ends the search without an answer.
         let time = Timestamp::from_second(second).map_err(drop)?;
         let limits = (left.min(Budget::EVALUATION.steps), deadline);
@@ -242,16 +242,6 @@ pub(crate) fn next_true_here(
         Ok(evaluation.verdict() == Verdict::Met)
     });
     Timestamp::from_second(found.ok()??).ok()
-}
-
-/// The second in which an instant lies, so the next one is after it.
-fn whole_second(time: Timestamp) -> i64 {
-    let second = time.as_second();
-    if time.subsec_nanosecond() < 0 {
-        second - 1
-    } else {
-        second
-    }
 }
 
 #[cfg(test)]

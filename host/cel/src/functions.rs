@@ -164,3 +164,9 @@ fn int(arguments: &[CowVal<'_, '_>], place: usize) -> Option<i64> {
 fn number(count: usize) -> Value {
     Value::Int(CelInt::from(i64::try_from(count).unwrap_or(i64::MAX)))
 }
+
+/// The position at which something was found; -1 if it was not.
+fn place<'b, 'v>(found: Option<usize>) -> CowVal<'b, 'v> {
+    let place = found.map_or_else(|| Value::Int(CelInt::from(-1)), number);
+    place.into_cow()
+}

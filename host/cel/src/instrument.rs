@@ -69,8 +69,8 @@ fn instrument_call(call: &mut CallExpr) {
         (None, Some(_)) => Style::Method,
         _ => Style::Global,
     };
-    let name = full_name.as_deref().unwrap_or(&call.func_name);
-    let Some(offer) = offer::function(name, style) else {
+    let name = full_name.unwrap_or_else(|| call.func_name.clone());
+    let Some(offer) = offer::function(&name, style) else {
         return;
     };
     let target = call.target.iter_mut().map(Box::as_mut);
@@ -92,7 +92,7 @@ fn instrument_call(call: &mut CallExpr) {
             if let Some(target) = target {
                 call.args.insert(0, *target);
             }
-            call.func_name = format!("@{}", offer.name);
+            call.func_name = format!("@{name}");
         }
     }
 }

@@ -20,7 +20,7 @@
 //!
 //! ```
 //! use jiff::Timestamp;
-//! use podloom_cel::{Budget, Program, Variables, Verdict, compile_all, evaluate_all, next_true};
+//! use podloom_cel::{Budget, Variables, Verdict, compile_all, evaluate_all, next_true};
 //! use serde_json::json;
 //!
 //! let conditions = ["job.status.active == 0", "time - timestamp(job.status.ended) >= duration('1h')"];
@@ -38,8 +38,8 @@
 //! let due = next_true(&programs, &variables, now, Budget::SEARCH);
 //! assert_eq!(due, "2026-01-01T13:00:00Z".parse().ok());
 //!
-//! let error = Program::compile("jb.status.active == 0", &["job"]).expect_err("a typing error");
-//! assert_eq!(error.to_string(), r#"1:1: unknown name "jb"; known here: job, time"#);
+//! let failures = compile_all(&["jb.status.active == 0"], &["job"]).expect_err("a typing error");
+//! assert_eq!(failures[0].text(), r#"1:1: unknown name "jb"; known here: job, time"#);
 //! ```
 
 mod check;
@@ -61,7 +61,7 @@ mod variables;
 pub use self::evaluate::{Budget, evaluate_all, first_true, next_true};
 pub use self::evaluator::{Evaluator, Tenant};
 pub use self::message::LONGEST_MESSAGE;
-pub use self::outcome::{Evaluation, Failure, Outcome, Reason, Remark, Verdict};
-pub use self::program::{CompileError, LONGEST_CONDITION, Program, compile_all};
+pub use self::outcome::{Evaluation, Failure, Outcome, Reason, Verdict};
+pub use self::program::{Program, compile_all};
 pub use self::value::TooDeep;
 pub use self::variables::Variables;

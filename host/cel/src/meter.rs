@@ -7,7 +7,7 @@
 //! The meter belongs to the thread, not to a value that is passed along: the functions that `cel` calls are plain function
 //! pointers, and so is the equality of values, so neither can carry one.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::time::Instant;
 
 use cel::ExecutionError;
@@ -36,58 +36,47 @@ pub(crate) struct Usage {
 }
 
 struct Meter {
-    left: Cell<u64>,
-    used: Cell<u64>,
-    charges: Cell<u32>,
-    deadline: Cell<Option<Instant>>,
-    stop: Cell<Option<Stop>>,
+    left: u64,
+    charges: u32,
+    deadline: Option<Instant>,
+    usage: Usage,
 }
 
 thread_local! {
-    static METER: Meter = const { Meter {
-        left: Cell::new(u64::MAX),
-        used: Cell::new(0),
-        charges: Cell::new(0),
-        deadline: Cell::new(None),
-        stop: Cell::new(None),
-    } };
+    static METER: RefCell<Meter> = const { RefCell::new(Meter::new(u64::MAX, None)) };
 }
 
 impl Meter {
-    fn start(&self, steps: u64, deadline: Option<Instant>) {
-        self.left.set(steps);
-        self.used.set(0);
-        self.charges.set(0);
-        self.deadline.set(deadline);
-        self.stop.set(None);
-    }
-
-    fn charge(&self, steps: u64) -> Result<(), Stop> {
-        if let Some(stop) = self.stop.get() {
-            return Err(stop);
-        }
-        let left = self.left.get();
-        self.used.set(self.used.get() + steps.min(left));
-        self.left.set(left.saturating_sub(steps));
-        if steps > left {
-            return self.end(Stop::Steps);
-        }
-        let charges = self.charges.get().wrapping_add(1);
-        self.charges.set(charges);
-        let late = || {
-            self.deadline
-                .get()
-                .is_some_and(|deadline| Instant::now() >= deadline)
+    const fn new(left: u64, deadline: Option<Instant>) -> Self {
+        let usage = Usage {
+            steps: 0,
+            stop: None,
         };
-        if (steps >= LARGE || charges.is_multiple_of(CHARGES)) && late() {
-            return self.end(Stop::Time);
+        Self {
+            left,
+            charges: 0,
+            deadline,
+            usage,
         }
-        Ok(())
     }
 
-    fn end(&self, stop: Stop) -> Result<(), Stop> {
-        self.stop.set(Some(stop));
-        Err(stop)
+    /// Pays for so many steps. Returns what has ended the evaluation.
+    fn charge(&mut self, steps: u64) -> Option<Stop> {
+        if self.usage.stop.is_some() {
+            return self.usage.stop;
+        }
+        let paid = steps.min(self.left);
+        self.usage.steps += paid;
+        self.left -= paid;
+        self.charges = self.charges.wrapping_add(1);
+        let reads_clock = steps >= LARGE || self.charges.is_multiple_of(CHARGES);
+        let is_late = |deadline: Instant| Instant::now() >= deadline;
+        if steps > paid {
+            self.usage.stop = Some(Stop::Steps);
+        } else if reads_clock && self.deadline.is_some_and(is_late) {
+            self.usage.stop = Some(Stop::Time);
+        }
+        self.usage.stop
     }
 }
 
@@ -96,7 +85,7 @@ struct Running;
 
 impl Drop for Running {
     fn drop(&mut self) {
-        METER.with(|meter| meter.start(u64::MAX, None));
+        METER.set(Meter::new(u64::MAX, None));
     }
 }
 
@@ -106,13 +95,10 @@ pub(crate) fn run<T>(
     deadline: Option<Instant>,
     work: impl FnOnce() -> T,
 ) -> (T, Usage) {
-    METER.with(|meter| meter.start(steps, deadline));
+    METER.set(Meter::new(steps, deadline));
     let running = Running;
     let result = work();
-    let usage = METER.with(|meter| Usage {
-        steps: meter.used.get(),
-        stop: meter.stop.get(),
-    });
+    let usage = METER.with_borrow(|meter| meter.usage);
     drop(running);
     (result, usage)
 }
@@ -123,9 +109,10 @@ pub(crate) fn run<T>(
 /// If the steps or the time of this evaluation are spent; from then on, always. The macros of `cel` may absorb this error as any
 /// other, so what counts is the [`Usage`].
 pub(crate) fn charge(steps: u64) -> Result<(), ExecutionError> {
-    METER
-        .with(|meter| meter.charge(steps))
-        .map_err(|_| ExecutionError::function_error("budget", "spent"))
+    match METER.with_borrow_mut(|meter| meter.charge(steps)) {
+        None => Ok(()),
+        Some(_) => Err(ExecutionError::function_error("budget", "spent")),
+    }
 }
 
 /// The steps of so many bytes of text.

@@ -33,30 +33,31 @@ pub(crate) enum Cost {
     Own,
 }
 
-/// A function.
+/// Functions that are alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Offer {
-    pub(crate) name: &'static str,
-    pub(crate) style: Style,
+    /// Their names, with a space between them.
+    names: &'static str,
+    style: Style,
     /// How many arguments, without the target of a method.
     pub(crate) arguments: RangeInclusive<usize>,
     pub(crate) cost: Cost,
 }
 
-const fn global(name: &'static str, least: usize, most: usize, cost: Cost) -> Offer {
+const fn global(names: &'static str, arguments: RangeInclusive<usize>, cost: Cost) -> Offer {
     Offer {
-        name,
+        names,
         style: Style::Global,
-        arguments: least..=most,
+        arguments,
         cost,
     }
 }
 
-const fn method(name: &'static str, least: usize, most: usize, cost: Cost) -> Offer {
+const fn method(names: &'static str, arguments: RangeInclusive<usize>, cost: Cost) -> Offer {
     Offer {
-        name,
+        names,
         style: Style::Method,
-        arguments: least..=most,
+        arguments,
         cost,
     }
 }
@@ -64,79 +65,65 @@ const fn method(name: &'static str, least: usize, most: usize, cost: Cost) -> Of
 /// The functions. A name with `@` is what a macro makes; no condition can write it.
 const FUNCTIONS: &[Offer] = &[
     // The standard library.
-    global("bool", 1, 1, Cost::Brief),
-    global("bytes", 1, 1, Cost::Text),
-    global("double", 1, 1, Cost::Brief),
-    global("duration", 1, 1, Cost::Duration),
-    global("dyn", 1, 1, Cost::Constant),
-    global("int", 1, 1, Cost::Brief),
-    global("matches", 2, 2, Cost::Own),
-    global("size", 1, 1, Cost::Text),
-    global("string", 1, 1, Cost::Text),
-    global("timestamp", 1, 1, Cost::Brief),
-    global("type", 1, 1, Cost::Constant),
-    global("uint", 1, 1, Cost::Brief),
-    method("contains", 1, 1, Cost::Text),
-    method("endsWith", 1, 1, Cost::Text),
-    method("matches", 1, 1, Cost::Own),
-    method("size", 0, 0, Cost::Text),
-    method("startsWith", 1, 1, Cost::Text),
+    global("bytes size string", 1..=1, Cost::Text),
+    global("bool double int timestamp uint", 1..=1, Cost::Brief),
+    global("duration", 1..=1, Cost::Duration),
+    global("dyn type", 1..=1, Cost::Constant),
+    global("matches", 2..=2, Cost::Own),
+    method("matches", 1..=1, Cost::Own),
+    method("size", 0..=0, Cost::Text),
+    method("contains endsWith startsWith", 1..=1, Cost::Text),
     // Times; the argument is a time zone.
-    method("getDate", 0, 1, Cost::Brief),
-    method("getDayOfMonth", 0, 1, Cost::Brief),
-    method("getDayOfWeek", 0, 1, Cost::Brief),
-    method("getDayOfYear", 0, 1, Cost::Brief),
-    method("getFullYear", 0, 1, Cost::Brief),
-    method("getHours", 0, 1, Cost::Brief),
-    method("getMilliseconds", 0, 1, Cost::Brief),
-    method("getMinutes", 0, 1, Cost::Brief),
-    method("getMonth", 0, 1, Cost::Brief),
-    method("getSeconds", 0, 1, Cost::Brief),
+    method("getDate getFullYear getMonth", 0..=1, Cost::Brief),
+    method(
+        "getDayOfMonth getDayOfWeek getDayOfYear",
+        0..=1,
+        Cost::Brief,
+    ),
+    method(
+        "getHours getMinutes getSeconds getMilliseconds",
+        0..=1,
+        Cost::Brief,
+    ),
     // The extension strings.
-    method("charAt", 1, 1, Cost::Text),
-    method("format", 1, 1, Cost::Deep),
-    method("indexOf", 1, 2, Cost::Own),
-    method("join", 0, 1, Cost::Own),
-    method("lastIndexOf", 1, 2, Cost::Own),
-    method("lowerAscii", 0, 0, Cost::Text),
-    method("replace", 2, 3, Cost::Own),
-    method("reverse", 0, 0, Cost::Own),
-    method("split", 1, 2, Cost::Own),
-    global("strings.quote", 1, 1, Cost::Text),
-    method("substring", 1, 2, Cost::Text),
-    method("trim", 0, 0, Cost::Text),
-    method("upperAscii", 0, 0, Cost::Text),
+    method("lowerAscii trim upperAscii", 0..=0, Cost::Text),
+    method("charAt", 1..=1, Cost::Text),
+    method("substring", 1..=2, Cost::Text),
+    global("strings.quote", 1..=1, Cost::Text),
+    method("format", 1..=1, Cost::Deep),
+    method("reverse", 0..=0, Cost::Own),
+    method("join", 0..=1, Cost::Own),
+    method("indexOf lastIndexOf split", 1..=2, Cost::Own),
+    method("replace", 2..=3, Cost::Own),
     // The extension lists, and what Kubernetes has of lists. indexOf, lastIndexOf and reverse are above.
-    method("distinct", 0, 0, Cost::Own),
-    method("flatten", 0, 1, Cost::Own),
-    method("isSorted", 0, 0, Cost::Own),
-    global("lists.range", 1, 1, Cost::Own),
-    method("max", 0, 0, Cost::Own),
-    method("min", 0, 0, Cost::Own),
-    method("reverse_list", 0, 0, Cost::Own),
-    method("slice", 2, 2, Cost::Own),
-    method("sort", 0, 0, Cost::Own),
-    global("@sort_by", 1, 1, Cost::Constant),
-    method("sum", 0, 0, Cost::Own),
+    method(
+        "distinct isSorted max min reverse_list sort sum",
+        0..=0,
+        Cost::Own,
+    ),
+    method("flatten", 0..=1, Cost::Own),
+    method("slice", 2..=2, Cost::Own),
+    global("lists.range", 1..=1, Cost::Own),
+    global("@sort_by", 1..=1, Cost::Constant),
     // The extension math.
-    global("math.@max", 1, 2, Cost::Constant),
-    global("math.@min", 1, 2, Cost::Constant),
-    global("math.abs", 1, 1, Cost::Constant),
-    global("math.bitAnd", 2, 2, Cost::Constant),
-    global("math.bitNot", 1, 1, Cost::Constant),
-    global("math.bitOr", 2, 2, Cost::Constant),
-    global("math.bitShiftLeft", 2, 2, Cost::Constant),
-    global("math.bitShiftRight", 2, 2, Cost::Constant),
-    global("math.bitXor", 2, 2, Cost::Constant),
-    global("math.ceil", 1, 1, Cost::Constant),
-    global("math.floor", 1, 1, Cost::Constant),
-    global("math.isFinite", 1, 1, Cost::Constant),
-    global("math.isInf", 1, 1, Cost::Constant),
-    global("math.isNaN", 1, 1, Cost::Constant),
-    global("math.round", 1, 1, Cost::Constant),
-    global("math.sign", 1, 1, Cost::Constant),
-    global("math.sqrt", 1, 1, Cost::Constant),
-    global("math.trunc", 1, 1, Cost::Constant),
+    global("math.@max math.@min", 1..=2, Cost::Constant),
+    global(
+        "math.abs math.sign math.sqrt math.bitNot",
+        1..=1,
+        Cost::Constant,
+    ),
+    global(
+        "math.ceil math.floor math.round math.trunc",
+        1..=1,
+        Cost::Constant,
+    ),
+    global("math.isFinite math.isInf math.isNaN", 1..=1, Cost::Constant),
+    global("math.bitAnd math.bitOr math.bitXor", 2..=2, Cost::Constant),
+    global(
+        "math.bitShiftLeft math.bitShiftRight",
+        2..=2,
+        Cost::Constant,
+    ),
 ];
 
 /// The operators, and how many operands each has.
@@ -164,18 +151,15 @@ const OPERATORS: &[(&str, usize)] = &[
 
 /// The macros, for what is said about one with the wrong number of arguments: `cel` leaves it a call.
 const MACROS: &[Offer] = &[
-    global("cel.bind", 3, 3, Cost::Own),
-    global("has", 1, 1, Cost::Own),
-    global("math.greatest", 1, usize::MAX, Cost::Own),
-    global("math.least", 1, usize::MAX, Cost::Own),
-    method("all", 2, 2, Cost::Own),
-    method("exists", 2, 2, Cost::Own),
-    method("existsOne", 2, 2, Cost::Own),
-    method("exists_one", 2, 2, Cost::Own),
-    method("filter", 2, 2, Cost::Own),
-    method("map", 2, 3, Cost::Own),
-    method("sortBy", 2, 2, Cost::Own),
-    method("sort_by", 2, 2, Cost::Own),
+    global("cel.bind", 3..=3, Cost::Own),
+    global("has", 1..=1, Cost::Own),
+    global("math.greatest math.least", 1..=usize::MAX, Cost::Own),
+    method(
+        "all exists existsOne exists_one filter sortBy sort_by",
+        2..=2,
+        Cost::Own,
+    ),
+    method("map", 2..=3, Cost::Own),
 ];
 
 /// The types that a condition can name, as in `type(x) == int`.
@@ -196,14 +180,17 @@ const TYPES: &[&str] = &[
 
 /// The function with this name.
 pub(crate) fn function(name: &str, style: Style) -> Option<&'static Offer> {
-    let is_it = |offer: &&Offer| offer.name == name && offer.style == style;
-    FUNCTIONS.iter().find(is_it)
+    find(FUNCTIONS, name, style)
 }
 
 /// The macro with this name.
 pub(crate) fn macro_call(name: &str, style: Style) -> Option<&'static Offer> {
-    let is_it = |offer: &&Offer| offer.name == name && offer.style == style;
-    MACROS.iter().find(is_it)
+    find(MACROS, name, style)
+}
+
+fn find(offers: &'static [Offer], name: &str, style: Style) -> Option<&'static Offer> {
+    let is_it = |it: &&Offer| it.style == style && it.names.split(' ').any(|it| it == name);
+    offers.iter().find(is_it)
 }
 
 /// Whether this is an operator with so many operands.

@@ -1,5 +1,6 @@
 //! What the conditions of a list come to.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::message::short;
@@ -57,25 +58,14 @@ impl Failure {
         Self {
             index,
             reason,
-            message: short(&format_args!("conditions[{index}]: {message}")),
+            message: at(index, message),
         }
     }
 }
 
-/// Something to know of a condition that is true.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remark {
-    /// The place of the condition in the list, counted from 0.
-    pub index: usize,
-    /// A sentence that names the index, in at most 256 bytes and one line.
-    pub message: String,
-}
-
-impl Remark {
-    pub(crate) fn new(index: usize, message: &impl fmt::Display) -> Self {
-        let message = short(&format_args!("conditions[{index}]: {message}"));
-        Self { index, message }
-    }
+/// A sentence about the condition at this place.
+pub(crate) fn at(index: usize, message: &str) -> String {
+    short(&format_args!("conditions[{index}]: {message}"))
 }
 
 /// What one condition comes to.
@@ -96,8 +86,9 @@ pub struct Evaluation {
     pub outcomes: Vec<Outcome>,
     /// The steps that all of them took.
     pub steps: u64,
-    /// The lists without an element that a condition is true of, at most one for each condition.
-    pub remarks: Vec<Remark>,
+    /// What is to know of conditions that are true, by their places in the list: they are true of a list without an element. Each is a
+    /// sentence that names the place, in at most 256 bytes and one line.
+    pub remarks: BTreeMap<usize, String>,
 }
 
 /// What follows from all conditions together.

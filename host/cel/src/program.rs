@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use cel::{Env, IdedExpr, ParseErrors};
 
-use crate::check::Mistake;
 use crate::check::Walked;
 use crate::environment::{TIME, environment};
 use crate::instrument::instrument;
@@ -16,9 +15,10 @@ use crate::stack::Broken;
 use crate::{check, constants, stack};
 
 /// The longest condition, in characters.
-pub const LONGEST_CONDITION: usize = 8192;
+const LONGEST_CONDITION: usize = 8192;
 /// How deep brackets may be nested. It is what the parser itself can do.
 const BRACKETS: usize = 64;
+const NO_EXPRESSION: &str = "this is no expression";
 
 /// A compiled condition. A clone shares it.
 #[derive(Clone)]
@@ -33,36 +33,7 @@ impl fmt::Debug for Program {
     }
 }
 
-/// Why a condition does not compile.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{line}:{column}: {message}")]
-pub struct CompileError {
-    /// The line, counted from 1.
-    pub line: usize,
-    /// The character in the line, counted from 1.
-    pub column: usize,
-    /// What is wrong and, where that is known, what to write instead.
-    pub message: String,
-}
-
 impl Program {
-    /// Compiles a condition in which only `names`, `time` and what CEL offers are known.
-    ///
-    /// It runs on a thread of its own with a large stack, and waits for it: a few milliseconds, and below a second for the worst
-    /// condition that anybody could write.
-    ///
-    /// # Errors
-    /// If the condition is too long or nested too deep, is not written in CEL, or uses names, functions or methods that there are
-    /// not. Whether a value has the type that is needed is found when it is evaluated: CEL without declared types cannot know it
-    /// before.
-    pub fn compile(condition: &str, names: &[&str]) -> Result<Self, CompileError> {
-        let compiled = stack::wait_for(|| {
-            let env = environment().map_err(|error| at_start(error.to_string()))?;
-            compile(&Arc::new(env), condition, names)
-        });
-        compiled.unwrap_or_else(|broken| Err(at_start(broken.to_string())))
-    }
-
     pub(crate) fn expression(&self) -> &IdedExpr {
         &self.expression
     }
@@ -73,7 +44,14 @@ impl Program {
     }
 }
 
-/// Compiles all conditions of a list.
+/// Compiles all conditions of a list, in which only `names`, `time` and what CEL offers are known.
+///
+/// It runs on a thread of its own with a large stack, and waits for it: a few milliseconds, and below a second for the worst condition
+/// that anybody could write.
+///
+/// A condition does not compile if it is too long or nested too deep, is not written in CEL, or uses names, functions or methods that
+/// there are not. Whether a value has the type that is needed is found when it is evaluated: CEL without declared types cannot know it
+/// before.
 ///
 /// # Errors
 /// A failure for each that does not compile, with its place in the list. Its reason is [`Reason::CompileError`], unless nothing could be
@@ -105,10 +83,7 @@ pub(crate) fn compile_here(
     for (index, condition) in conditions.iter().enumerate() {
         match compile(&env, condition, names) {
             Ok(program) => programs.push(program),
-            Err(error) => {
-                let message = error.to_string();
-                failures.push(Failure::new(index, Reason::CompileError, &message));
-            }
+            Err(message) => failures.push(Failure::new(index, Reason::CompileError, &message)),
         }
     }
     if failures.is_empty() {
@@ -118,45 +93,36 @@ pub(crate) fn compile_here(
     }
 }
 
-fn at_start(message: String) -> CompileError {
-    CompileError {
-        line: 1,
-        column: 1,
-        message,
-    }
-}
-
-fn compile(env: &Arc<Env>, condition: &str, names: &[&str]) -> Result<Program, CompileError> {
+/// Compiles a condition.
+///
+/// # Errors
+/// What is wrong behind its line and the character in it, both counted from 1, and where that is known, what to write instead.
+fn compile(env: &Arc<Env>, condition: &str, names: &[&str]) -> Result<Program, String> {
+    let at = |(line, column): (usize, usize), message: &str| format!("{line}:{column}: {message}");
+    let at_start = |message: &str| at((1, 1), message);
     if condition.chars().nth(LONGEST_CONDITION).is_some() {
         let message = format!("the condition is longer than {LONGEST_CONDITION} characters");
-        return Err(at_start(message));
+        return Err(at_start(&message));
     }
-    if let Some(at) = too_deep(condition) {
-        let (line, column) = place(condition, at);
+    if let Some(deep) = too_deep(condition) {
         let message = format!("brackets are nested more than {BRACKETS} levels deep");
-        return Err(CompileError {
-            line,
-            column,
-            message,
-        });
+        return Err(at(place(condition, deep), &message));
     }
     // The parser of `cel` panics at some texts that are no expressions.
     let parsed = stack::caught(|| env.compile(condition));
-    let parsed = parsed.map_err(|_| at_start("this is no expression".to_owned()))?;
-    let program = parsed.map_err(|errors| first(&errors, condition))?;
+    let parsed = parsed.map_err(|_| at_start(NO_EXPRESSION))?;
+    let program = parsed.map_err(|errors| {
+        let (place, message) = first(&errors, condition);
+        at(place, &message)
+    })?;
     let names: BTreeSet<&str> = names.iter().copied().chain([TIME]).collect();
     let names: Vec<&str> = names.into_iter().collect();
     let checked = check::check(program.expression(), &names)
         .and_then(|()| constants::check(program.expression(), env));
-    checked.map_err(|Mistake { at, message }| {
-        let offset = program.source_info().offset_for(at);
+    checked.map_err(|mistake| {
+        let offset = program.source_info().offset_for(mistake.at);
         let offset = offset.map_or(0, |(start, _)| usize::try_from(start).unwrap_or(0));
-        let (line, column) = place(condition, offset);
-        CompileError {
-            line,
-            column,
-            message,
-        }
+        at(place(condition, offset), &mistake.message)
     })?;
     let mut expression = program.expression().clone();
     instrument(&mut expression);
@@ -185,25 +151,21 @@ fn has_takes(condition: &str, (line, column): (usize, usize)) -> String {
     }
 }
 
-/// The first error of the parser. What it says about nodes that are not there only follows from other errors.
-fn first(errors: &ParseErrors, condition: &str) -> CompileError {
+/// The first error of the parser, and its place. What it says about nodes that are not there only follows from other errors.
+fn first(errors: &ParseErrors, condition: &str) -> ((usize, usize), String) {
     let follows = |message: &str| message.contains("Context");
     let mut errors = errors.errors.iter();
     let found = errors.clone().find(|error| !follows(&error.msg));
     let Some(error) = found.or_else(|| errors.next()) else {
-        return at_start("this is no expression".to_owned());
+        return ((1, 1), NO_EXPRESSION.to_owned());
     };
     let number = |number: isize| usize::try_from(number).unwrap_or(1).max(1);
-    let (line, column) = (number(error.pos.0), number(error.pos.1));
+    let place = (number(error.pos.0), number(error.pos.1));
     let message = match error.msg.contains("invalid argument to has()") {
-        true => has_takes(condition, (line, column)),
+        true => has_takes(condition, place),
         false => in_our_words(&error.msg),
     };
-    CompileError {
-        line,
-        column,
-        message,
-    }
+    (place, message)
 }
 
 /// What the parser says, without the list of all that could come instead.

@@ -108,28 +108,28 @@ impl Value {
 
     /// The value, if a copy of it costs nothing.
     fn shared(val: &dyn Val) -> Option<Self> {
-        if let Some(value) = val.downcast_ref::<CelBool>() {
-            Some(Self::Bool(*value))
-        } else if let Some(value) = val.downcast_ref::<CelInt>() {
-            Some(Self::Int(*value))
-        } else if let Some(value) = val.downcast_ref::<CelUInt>() {
-            Some(Self::UInt(*value))
-        } else if let Some(value) = val.downcast_ref::<CelDouble>() {
-            Some(Self::Double(*value))
-        } else if let Some(value) = val.downcast_ref::<List>() {
-            Some(Self::List(value.clone()))
-        } else if let Some(value) = val.downcast_ref::<Map>() {
-            Some(Self::Map(value.clone()))
-        } else if let Some(value) = val.downcast_ref::<CelTimestamp>() {
-            Some(Self::Timestamp(value.clone()))
-        } else if let Some(value) = val.downcast_ref::<CelDuration>() {
-            Some(Self::Duration(*value))
-        } else if let Some(value) = val.downcast_ref::<CelType>() {
-            Some(Self::Type(value.clone()))
-        } else {
-            val.downcast_ref::<CelNull>()
-                .map(|value| Self::Null(*value))
+        macro_rules! first {
+            ($($variant:ident($type:ty)),+) => {
+                $(if let Some(value) = val.downcast_ref::<$type>() {
+                    return Some(Self::$variant(<$type>::clone(value)));
+                })+
+            };
         }
+        first!(
+            Bool(CelBool),
+            Int(CelInt),
+            UInt(CelUInt),
+            Double(CelDouble),
+            List(List),
+            Map(Map)
+        );
+        first!(
+            Timestamp(CelTimestamp),
+            Duration(CelDuration),
+            Type(CelType),
+            Null(CelNull)
+        );
+        None
     }
 
     /// A copy. Only text costs anything.

@@ -84,21 +84,23 @@ pub(crate) struct Scene<'a> {
 impl<'a> Scene<'a> {
     /// The variables at an instant; `None` if CEL has no such instant: it ends with the year 9999.
     pub(crate) fn new(variables: &'a Variables, time: Timestamp) -> Option<Self> {
-        let nanoseconds = u32::try_from(time.subsec_nanosecond());
-        // Before 1970, jiff counts the fraction of a second backwards, and chrono forwards.
-        let (seconds, nanoseconds) = match nanoseconds {
-            Ok(nanoseconds) => (time.as_second(), nanoseconds),
-            Err(_) => {
-                let forwards = 1_000_000_000 + time.subsec_nanosecond();
-                (time.as_second() - 1, u32::try_from(forwards).ok()?)
-            }
-        };
+        let (seconds, nanoseconds) = seconds(time);
         let time = DateTime::from_timestamp(seconds, nanoseconds)?;
         Some(Self {
             variables,
             time: CelTimestamp::from(time.fixed_offset()),
         })
     }
+}
+
+/// The second in which an instant lies, and the nanoseconds since it has begun.
+pub(crate) fn seconds(time: Timestamp) -> (i64, u32) {
+    const SECOND: i32 = 1_000_000_000;
+    let nanoseconds = time.subsec_nanosecond();
+    // Before 1970, jiff counts the fraction of a second backwards.
+    let before = i64::from(nanoseconds.div_euclid(SECOND));
+    let since = nanoseconds.rem_euclid(SECOND).unsigned_abs();
+    (time.as_second() + before, since)
 }
 
 impl VariableResolver for Scene<'_> {
@@ -109,5 +111,18 @@ impl VariableResolver for Scene<'_> {
         }
         let value = self.variables.values.get(name)?;
         Some(CowVal::Borrowed(value.as_val()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_counted_from_the_one_that_has_begun() {
+        let second = |text: &str| seconds(text.parse().expect("a timestamp"));
+        assert_eq!(second("1970-01-01T00:00:05.9Z"), (5, 900_000_000));
+        assert_eq!(second("1969-12-31T23:59:58.5Z"), (-2, 500_000_000));
+        assert_eq!(second("1969-12-31T23:59:58Z"), (-2, 0));
     }
 }

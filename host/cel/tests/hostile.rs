@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use podloom_cel::{
-    Budget, Evaluation, Outcome, Program, Reason, Variables, Verdict, compile_all, evaluate_all,
+    Budget, Evaluation, Outcome, Reason, Variables, Verdict, compile_all, evaluate_all,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -32,11 +32,11 @@ fn nested(before: &str, core: &str, after: &str, times: usize) -> String {
 #[track_caller]
 fn survives(condition: &str) {
     let started = Instant::now();
-    if let Ok(program) = Program::compile(condition, &["a"]) {
+    if let Ok(programs) = compile_all(&[condition], &["a"]) {
         let mut variables = Variables::default();
         variables.insert("a", &json!([1, 2, 3])).unwrap();
         let evaluation = evaluate_all(
-            &[program],
+            &programs,
             &variables,
             Timestamp::UNIX_EPOCH,
             Budget::EVALUATION,
@@ -166,19 +166,19 @@ fn nesting_that_people_write_is_accepted() {
         vec!["a == [1, 2, 3]"; 300].join(" && "),
         vec!["1"; 100].join(" + ") + " == 100",
     ] {
-        let program = Program::compile(&condition, &["a"]);
-        assert!(program.is_ok(), "{condition}: {program:?}");
+        let programs = compile_all(&[&condition], &["a"]);
+        assert!(programs.is_ok(), "{condition}: {programs:?}");
     }
 }
 
 #[test]
 fn a_condition_that_is_too_long_is_refused() {
     let padded = |spaces: usize| format!("true{}", " ".repeat(spaces));
-    assert!(Program::compile(&padded(LENGTH - 4), &[]).is_ok());
-    let error = Program::compile(&padded(LENGTH - 3), &[]).unwrap_err();
+    assert!(compile_all(&[&padded(LENGTH - 4)], &[]).is_ok());
+    let failures = compile_all(&[&padded(LENGTH - 3)], &[]).unwrap_err();
     assert_eq!(
-        error.message,
-        "the condition is longer than 8192 characters"
+        failures[0].text(),
+        "1:1: the condition is longer than 8192 characters"
     );
 }
 

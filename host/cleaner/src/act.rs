@@ -5,52 +5,31 @@ use std::time::Duration;
 
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
-use kube::core::ApiResource;
 use podloom_api::names::cleaner::{FIELD_MANAGER, FINALIZER};
 use podloom_api::{CleanerStatus, PlannedObject, PropagationPolicy};
-use podloom_cel::{Budget, Evaluation, Evaluator, Failure, Program, Reason, Variables};
+use podloom_cel::{Budget, Failure, Program, Reason, Variables};
 use podloom_engine::answer::Patched;
 use podloom_engine::error::Error;
-use podloom_engine::kind::{Context, ResourceScope};
+use podloom_engine::kind::Context;
 use podloom_engine::readable::Answered;
 use podloom_engine::write::{MetadataPatch, Target};
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::checked::{Checked, KindReference};
-use crate::delivery::{Attempt, CloudEvent, Delivery};
+use crate::delivery::CloudEvent;
 use crate::discovery::{FailureKind, RequestError, ServedKind};
 use crate::frozen::{Rules, is_excluded};
 use crate::helm::{HelmAction, HelmOutcome, Tools};
-use crate::look::Eyes;
-use crate::memory::{CleanerId, Compiled};
-use crate::metrics::CleanerMetrics;
+use crate::kind::CleanerKind;
+use crate::memory::{Attempt, CleanerId, Compiled};
 use crate::objects::Place;
-use crate::read::{Sight, metadata};
+use crate::read::{Sight, is_terminating, metadata};
 use crate::world::{Action, ActionOutcome, Fate, Programs, StoredCleaner, World};
 use crate::{helm, snapshot};
 
-/// What acts for Cleaners. Cheap to clone.
-#[derive(Clone)]
-pub(super) struct Hands {
-    pub(super) resource: Arc<ApiResource>,
-    pub(super) eyes: Eyes,
-    pub(super) evaluator: Evaluator,
-    pub(super) delivery: Delivery,
-    /// How much charts that are being read may take.
-    pub(super) charts: Arc<Semaphore>,
-    pub(super) metrics: CleanerMetrics,
-}
-
-impl Hands {
-    /// Forgets a Cleaner that is gone.
-    pub(super) fn forget(&self, id: &CleanerId) {
-        self.eyes.forget(id);
-        self.delivery.forget(&id.uid);
-    }
-
+impl CleanerKind {
     /// Executes one action.
-    pub(super) async fn act(
+    pub(super) async fn execute(
         &self,
         ctx: &Context,
         world: &World,
@@ -59,11 +38,11 @@ impl Hands {
         let id = CleanerId::of(&world.cleaner.metadata);
         match action {
             Action::Unwatch => {
-                self.eyes.watches.forget(&id);
+                self.watches.forget(&id);
                 Ok(ActionOutcome::Unwatched)
             }
             Action::Remember(looked) => {
-                self.eyes.memory.looked(&id.uid, looked.clone());
+                self.memory.looked(&id.uid, looked.clone());
                 Ok(ActionOutcome::Remembered(looked.clone()))
             }
             Action::WriteStatus(status) | Action::Commit(status) => {
@@ -82,7 +61,7 @@ impl Hands {
             | Action::Doom => match &world.checked {
                 Ok(checked) => self.decide(ctx, world, (&id, checked), action).await,
                 // No plan asks for it.
-                Err(invalid) => Err(retry("InvalidSpec", invalid.to_string())),
+                Err(invalid) => Err(retry("InvalidSpec", invalid.clone())),
             },
         }
     }
@@ -106,15 +85,15 @@ impl Hands {
                     ),
                     Err(failures) => (verdict(failures)?, None),
                 };
-                let memory = &self.eyes.memory;
+                let memory = &self.memory;
                 memory.compiled(&id.uid, generation, verdict.clone(), kept);
                 Ok(ActionOutcome::Compiled(verdict))
             }
             Action::Look(at) => {
-                let sight = self.eyes.look(id, checked, *at).await;
+                let sight = self.look(id, checked, *at).await;
                 Ok(ActionOutcome::Seen(Box::new(sight)))
             }
-            Action::Doom => Ok(match self.eyes.doom(id, checked).await {
+            Action::Doom => Ok(match self.doom(id, checked).await {
                 Ok(doomed) => ActionOutcome::Doomed(doomed),
                 Err(problem) => ActionOutcome::Unusable(problem),
             }),
@@ -144,8 +123,8 @@ impl Hands {
         world: &World,
         (id, checked): (&CleanerId, &Checked),
     ) -> Result<Arc<[Program]>, Error> {
-        let (memory, generation) = (&self.eyes.memory, world.cleaner.metadata.generation);
-        if let Some(programs) = memory.programs(&id.uid, generation) {
+        let (memory, generation) = (&self.memory, world.cleaner.metadata.generation);
+        if let Some(programs) = memory.recall(&id.uid, generation).programs {
             return Ok(programs);
         }
         let Ok(programs) = self.compile((id, checked)).await else {
@@ -168,30 +147,26 @@ impl Hands {
         at: Timestamp,
     ) -> Result<ActionOutcome, Error> {
         let programs = self.programs(world, who).await?;
+        if programs.is_empty() {
+            let (evaluation, variables) = Default::default();
+            return Ok(ActionOutcome::Evaluated(evaluation, variables));
+        }
         let variables = match &world.learned.sight {
-            Some(sight) if !programs.is_empty() => converted(ctx, Arc::clone(sight)).await,
-            _ => Ok(Variables::default()),
+            Some(sight) => converted(ctx, Arc::clone(sight)).await,
+            None => Ok(Variables::default()),
         };
         let variables = match variables {
             Ok(variables) => Arc::new(variables),
             Err(problem) => return Ok(ActionOutcome::Unusable(problem)),
         };
-        let evaluation = match programs.is_empty() {
-            true => Evaluation::default(),
-            false => {
-                let began = std::time::Instant::now();
-                let seen = Arc::clone(&variables);
-                let evaluating = self.evaluator.evaluate_all(
-                    &who.0.namespace,
-                    programs,
-                    (seen, at),
-                    Budget::EVALUATION,
-                );
-                let evaluation = evaluating.await;
-                self.metrics.evaluated(&evaluation, began.elapsed());
-                evaluation
-            }
-        };
+        let began = std::time::Instant::now();
+        let scene = (Arc::clone(&variables), at);
+        let namespace = &who.0.namespace;
+        let evaluating =
+            self.evaluator
+                .evaluate_all(namespace, programs, scene, Budget::EVALUATION);
+        let evaluation = evaluating.await;
+        self.metrics.evaluated(&evaluation, began.elapsed());
         Ok(ActionOutcome::Evaluated(evaluation, variables))
     }
 
@@ -225,12 +200,8 @@ impl Hands {
         };
         let event = CloudEvent::about(&world.cleaner.metadata, status, progress);
         let event = event.map_err(|message| retry("Deliver", message))?;
-        let begun = self.delivery.send(id, attempt, event);
-        if !self.eyes.memory.knows(&id.uid) {
-            // It has gone meanwhile, and nothing else would forget the attempt.
-            self.delivery.forget(&id.uid);
-        }
-        Ok(ActionOutcome::Delivering(begun))
+        let attempt = self.delivery.send(id, attempt, event);
+        Ok(ActionOutcome::Delivering(attempt))
     }
 
     async fn write_status(
@@ -296,17 +267,17 @@ const PARALLEL: usize = 8;
 /// After this time, no deletion begins in a pass: those that have begun may take a while.
 const BEGIN_WITHIN: Duration = Duration::from_secs(15);
 
-impl Hands {
+impl CleanerKind {
     /// Deletes the Cleaner, which stays until our finalizer is removed.
     async fn delete_cleaner(&self, world: &World) -> Result<ActionOutcome, Error> {
-        let kind = cleaners(&self.resource);
+        let kind = ServedKind::namespaced((*self.resource).clone());
         let seen = &world.cleaner.metadata;
         let place = Place {
             kind: &kind,
             namespace: seen.namespace.as_deref(),
             name: seen.name.as_deref().unwrap_or_default(),
         };
-        let objects = &self.eyes.reader.objects;
+        let objects = &self.reader.objects;
         let deleted = objects.delete(place, world.uid(), PropagationPolicy::Background);
         match deleted.await {
             Ok(Some(answer)) => {
@@ -342,7 +313,7 @@ impl Hands {
         let work: Vec<_> = work.collect();
         let fates = stream::iter(work).buffered(PARALLEL);
         let fates: Vec<Option<(usize, Fate)>> = fates.collect().await;
-        let memory = &self.eyes.memory;
+        let memory = &self.memory;
         memory.attempted(world.uid(), ctx.clock.now());
         ActionOutcome::Deleted(fates.into_iter().flatten().collect())
     }
@@ -369,7 +340,7 @@ impl Hands {
             Ok(place) => place,
             Err(objection) => return Fate::Skipped(objection),
         };
-        let objects = &self.eyes.reader.objects;
+        let objects = &self.reader.objects;
         match objects.get_metadata(place).await {
             Ok(None) => return Fate::Gone,
             Ok(Some(found)) if metadata(&found, "uid") != object.uid => return Fate::Replaced,
@@ -393,18 +364,18 @@ impl Hands {
     async fn failed(&self, object: &PlannedObject, error: &RequestError) -> Fate {
         if error.kind == FailureKind::NotServed {
             // The next attempt finds whether the kind has gone.
-            self.eyes.reader.discovery.forget(&reference(object)).await;
+            self.reader.discovery.forget(&reference(object)).await;
         }
         Fate::Failed(error.to_string())
     }
 
     /// A conflict means another UID, or that somebody else was faster.
     async fn after_conflict(&self, place: Place<'_>, object: &PlannedObject, said: String) -> Fate {
-        match self.eyes.reader.objects.get(place).await {
+        match self.reader.objects.get(place).await {
             Ok(None) => Fate::Gone,
             Ok(Some(found)) if metadata(&found, "uid") != object.uid => Fate::Replaced,
             // A namespace cannot be deleted twice. The answer to the first request may be lost.
-            Ok(Some(found)) if !found["metadata"]["deletionTimestamp"].is_null() => Fate::Accepted,
+            Ok(Some(found)) if is_terminating(&found) => Fate::Accepted,
             Ok(Some(_)) => Fate::Failed(said),
             Err(error) => Fate::Failed(error.to_string()),
         }
@@ -418,7 +389,7 @@ impl Hands {
         let Ok(place) = self.place(&kind, namespace, object) else {
             return false;
         };
-        match self.eyes.reader.objects.get(place).await {
+        match self.reader.objects.get(place).await {
             Ok(None) => true,
             Ok(Some(found)) => metadata(&found, "uid") != object.uid,
             Err(_) => false,
@@ -427,7 +398,7 @@ impl Hands {
 
     /// Finds the kind of an object of the plan, or what that makes of the object.
     async fn kind_of(&self, object: &PlannedObject) -> Result<Arc<ServedKind>, Fate> {
-        match self.eyes.reader.discovery.find(&reference(object)).await {
+        match self.reader.discovery.find(&reference(object)).await {
             Ok(kind) => Ok(kind),
             Err(error) if error.kind == FailureKind::NotServed => Err(Fate::Gone),
             Err(error) => Err(Fate::Failed(error.to_string())),
@@ -442,7 +413,7 @@ impl Hands {
         object: &'a PlannedObject,
     ) -> Result<Place<'a>, String> {
         let within = kind.namespace(namespace);
-        if !self.eyes.reader.allows(kind) {
+        if !self.reader.allows(kind) {
             return Err(format!("the operator may not delete a {}", object.kind));
         }
         if kind.resource.plural != object.resource || kind.resource.kind != object.kind {
@@ -454,7 +425,7 @@ impl Hands {
         if within.unwrap_or_default() != object.namespace {
             return Err("it is in another namespace".to_owned());
         }
-        let excluded = &self.eyes.reader.settings.excluded_namespaces;
+        let excluded = &self.reader.settings.excluded_namespaces;
         if is_excluded(object, excluded) {
             return Err("the operator deletes nothing in this namespace".to_owned());
         }
@@ -484,32 +455,18 @@ fn planned<'a>(
 }
 
 fn reference(object: &PlannedObject) -> KindReference {
-    KindReference {
-        group: object.group.clone(),
-        version: object.version.clone(),
-        kind: object.kind.clone(),
-    }
+    KindReference::gvk(&object.group, &object.version, &object.kind)
 }
 
-fn cleaners(resource: &ApiResource) -> ServedKind {
-    ServedKind {
-        resource: resource.clone(),
-        scope: ResourceScope::Namespaced,
-    }
-}
-
-impl Hands {
+impl CleanerKind {
     /// Executes one action for the Helm release.
     async fn uninstall(&self, ctx: &Context, world: &World, action: &HelmAction) -> ActionOutcome {
         let now = ctx.clock.now();
         if let HelmAction::GiveUp(_) = action {
-            self.eyes.memory.attempted(world.uid(), now);
+            self.memory.attempted(world.uid(), now);
         }
-        let reader = &self.eyes.reader;
         let tools = Tools {
-            objects: &reader.objects,
-            discovery: &reader.discovery,
-            excluded: &reader.settings.excluded_namespaces,
+            reader: &self.reader,
             blocking: &ctx.blocking,
             charts: &self.charts,
             now,

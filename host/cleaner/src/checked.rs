@@ -9,7 +9,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
-use kube::core::{Expression, Selector};
+use kube::core::{Expression, GroupVersionKind, Selector};
 use podloom_api::{
     CleanerDeletion, CleanerHelm, CleanerSpec, CleanerTarget, TargetReference, duration,
     is_variable_name,
@@ -68,22 +68,6 @@ pub(crate) struct CheckedTarget {
     pub(crate) selection: Selection,
 }
 
-/// Why a spec cannot be used: at least one finding.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct InvalidSpec(pub(crate) Vec<Finding>);
-
-impl fmt::Display for InvalidSpec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, finding) in self.0.iter().enumerate() {
-            if number > 0 {
-                f.write_str("; ")?;
-            }
-            write!(f, "{finding}")?;
-        }
-        Ok(())
-    }
-}
-
 impl Checked {
     /// Checks the spec of a Cleaner in this namespace.
     ///
@@ -95,7 +79,7 @@ impl Checked {
         spec: &CleanerSpec,
         namespace: &str,
         settings: &CleanerSettings,
-    ) -> Result<Self, InvalidSpec> {
+    ) -> Result<Self, Vec<Finding>> {
         let mut problems = Problems::default();
         problems.of_namespace(namespace, settings);
         problems.of_lists(spec);
@@ -120,7 +104,7 @@ impl Checked {
         }
         match problems.0.is_empty() {
             true => Ok(checked),
-            false => Err(InvalidSpec(problems.0)),
+            false => Err(problems.0),
         }
     }
 
@@ -133,6 +117,12 @@ impl Checked {
     pub(crate) fn variable_names(&self) -> Vec<String> {
         self.evaluated().map(|target| target.name.clone()).collect()
     }
+}
+
+/// Returns all of what is wrong, in one line.
+pub(crate) fn joined(findings: &[Finding]) -> String {
+    let findings: Vec<String> = findings.iter().map(ToString::to_string).collect();
+    findings.join("; ")
 }
 
 /// What is wrong.
@@ -236,15 +226,7 @@ impl Problems {
 }
 
 /// A kind as a spec writes it: the letters of `kind` may have any case.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct KindReference {
-    /// The API group; empty for the core.
-    pub(crate) group: String,
-    /// The version.
-    pub(crate) version: String,
-    /// The kind.
-    pub(crate) kind: String,
-}
+pub(crate) type KindReference = GroupVersionKind;
 
 /// Which objects of a kind a target is.
 #[derive(Clone, Debug, PartialEq)]
@@ -299,11 +281,7 @@ fn kind(reference: &TargetReference) -> Result<KindReference, Mistake> {
     if dns_label(&reference.kind.to_ascii_lowercase()).is_err() {
         return Err((Some("kind"), BAD_KIND));
     }
-    Ok(KindReference {
-        group: group.to_owned(),
-        version: version.to_owned(),
-        kind: reference.kind.clone(),
-    })
+    Ok(KindReference::gvk(group, version, &reference.kind))
 }
 
 fn selection(reference: &TargetReference, is_deleted: bool) -> Result<Selection, Mistake> {

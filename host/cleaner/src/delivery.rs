@@ -1,12 +1,13 @@
 //! The phase in which the CloudEvent about a deletion is delivered.
 //!
-//! An attempt may take ten seconds, so it runs beside the passes: a pass begins it ([`Delivery::send`]), and the Cleaner is woken when it
-//! ends. What came of it is then asked for ([`Delivery::attempt`]). Each sink gets an event at least once: an answer may be lost, and a
-//! restarted operator sends the event again. All attempts have the same id.
+//! An attempt may take ten seconds, and in a pass it would hold up other deletions, a stop, and edits of its Cleaner. So it runs beside
+//! the passes: a pass begins it ([`Delivery::send`]), and the Cleaner is woken when it ends. What came of it is then in `Memory`.
+//! Each sink gets an event at least once: an answer may be lost, and a restarted operator sends the event again. All attempts have the
+//! same id.
 //!
 //! - `step` decides what comes next, by what the live spec says. Pure.
 //! - `event` builds the event, and `client` sends it once, with the client of `outbound`.
-//! - [`Board`] remembers the attempts and keeps them within bounds.
+//! - [`Room`] keeps the attempts within bounds.
 //!
 //! No text of a sink ever gets into a status or a log: only the number of its answer, and our words.
 
@@ -18,7 +19,6 @@ mod step;
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -26,114 +26,92 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use podloom_engine::backoff::jittered;
 use podloom_engine::clock::Clock;
 use podloom_engine::plan::later;
-use podloom_metrics::{Counted, Values};
 use podloom_turns::lock;
-use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 
-pub(super) use self::client::SinkSettings;
-use self::client::{ATTEMPTS, ATTEMPTS_PER_NAMESPACE, Sent, SinkClient};
+pub(super) use self::client::SinkClient;
+use self::client::{ATTEMPTS, ATTEMPTS_PER_NAMESPACE};
 pub(super) use self::event::CloudEvent;
-pub(super) use self::step::{DeliveryState, DeliveryStep, progress, step};
-use crate::memory::CleanerId;
+pub(super) use self::step::{DeliveryStep, progress, step};
+use crate::memory::{Alarms, Attempt, AttemptState, CleanerId};
+use crate::metrics::CleanerMetrics;
 
-/// How long to wait if too many of our requests run.
-const BUSY: Duration = Duration::from_secs(2);
+/// How long is waited for something that wakes the Cleaner. It is only for the case that the waking is lost.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// All attempts of the process. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Delivery {
-    board: Arc<Mutex<Board>>,
     jobs: mpsc::Sender<Job>,
+    shared: Arc<Shared>,
 }
 
-/// An attempt to make: of which Cleaner, at which sink, with which event.
-type Job = (CleanerId, String, CloudEvent);
+/// An attempt to make: of which Cleaner, and with which event.
+type Job = (CleanerId, Attempt, CloudEvent);
 
-/// What an attempt needs. Cheap to clone.
-#[derive(Clone)]
-struct Sender {
-    client: Arc<SinkClient>,
-    board: Arc<Mutex<Board>>,
+/// What passes and attempts share.
+struct Shared {
+    room: Mutex<Room>,
+    client: SinkClient,
+    alarms: Alarms,
     clock: Clock,
-    metrics: DeliveryMetrics,
-    wake: Wake,
+    metrics: CleanerMetrics,
 }
-
-/// Wakes a Cleaner.
-pub(super) type Wake = Arc<dyn Fn(&CleanerId) + Send + Sync>;
 
 impl Delivery {
     /// Returns it and its work, which runs until all clones are dropped. Dropping the work ends all attempts.
     pub(super) fn start(
-        settings: &SinkSettings,
-        clock: Clock,
-        metrics: DeliveryMetrics,
-        wake: Wake,
-    ) -> (Self, BoxFuture<'static, ()>) {
-        Self::start_with(SinkClient::new(settings), clock, metrics, wake)
-    }
-
-    fn start_with(
         client: SinkClient,
+        alarms: Alarms,
         clock: Clock,
-        metrics: DeliveryMetrics,
-        wake: Wake,
+        metrics: CleanerMetrics,
     ) -> (Self, BoxFuture<'static, ()>) {
-        let board = Board::new(ATTEMPTS.into(), ATTEMPTS_PER_NAMESPACE.into());
-        let board = Arc::new(Mutex::new(board));
-        // The board lets in no more than that.
+        // The room lets in no more than that.
         let (jobs, queue) = mpsc::channel(ATTEMPTS.into());
-        let sender = Sender {
-            client: Arc::new(client),
-            board: Arc::clone(&board),
+        let shared = Arc::new(Shared {
+            room: Mutex::new(Room::new(ATTEMPTS, ATTEMPTS_PER_NAMESPACE)),
+            client,
+            alarms,
             clock,
             metrics,
-            wake,
-        };
-        (Self { board, jobs }, sender.run(queue).boxed())
+        });
+        let work = Arc::clone(&shared).run(queue).boxed();
+        (Self { jobs, shared }, work)
     }
 
-    /// Begins an attempt, unless one of this Cleaner runs. Returns the one that runs now; none if there is no room. The Cleaner is woken
-    /// when it has ended, or when there may be room.
-    pub(super) fn send(
-        &self,
-        id: &CleanerId,
-        attempt: &Attempt,
-        event: CloudEvent,
-    ) -> Option<Attempt> {
-        let (is_new, running) = lock(&self.board).begin(id, attempt);
-        let job = (id.clone(), attempt.sink.clone(), event);
-        if is_new && self.jobs.try_send(job).is_err() {
-            // Attempts of Cleaners that were forgotten still run, or the process stops.
-            lock(&self.board).withdraw(&id.uid);
-            return None;
+    /// Begins an attempt, unless one of this Cleaner runs. Returns the one that runs now. If there is no room, it is postponed. The
+    /// Cleaner is woken when it has ended, or when there may be room.
+    pub(super) fn send(&self, id: &CleanerId, attempt: &Attempt, event: CloudEvent) -> Attempt {
+        let Shared { alarms, room, .. } = &*self.shared;
+        let last = alarms.memory.recall(&id.uid, None).attempt;
+        if let Some(running) = last.filter(|it| it.state == AttemptState::Running) {
+            return running;
         }
-        running
-    }
-
-    /// Returns the attempt of a Cleaner that runs, or the last one of this process.
-    pub(super) fn attempt(&self, uid: &str) -> Option<Attempt> {
-        lock(&self.board).attempt(uid)
-    }
-
-    /// Forgets a Cleaner that is gone.
-    pub(super) fn forget(&self, uid: &str) {
-        lock(&self.board).forget(uid);
+        if !lock(room).enter(id) {
+            let until = later(self.shared.clock.now(), PATIENCE);
+            return Attempt {
+                // Whatever the clock shows next, it is not made in this pass.
+                state: AttemptState::Postponed(Timestamp::MIN..until),
+                ..attempt.clone()
+            };
+        }
+        alarms.memory.tried(&id.uid, attempt.clone());
+        // This fails only if the process stops.
+        let _ = self.jobs.try_send((id.clone(), attempt.clone(), event));
+        attempt.clone()
     }
 }
 
-impl Sender {
-    async fn run(self, mut queue: mpsc::Receiver<Job>) {
+impl Shared {
+    async fn run(self: Arc<Self>, mut queue: mpsc::Receiver<Job>) {
         let mut attempts = JoinSet::new();
         loop {
             tokio::select! {
                 job = queue.recv() => match job {
-                    Some(job) => drop(attempts.spawn(self.clone().attempt(job))),
+                    Some(job) => drop(attempts.spawn(Arc::clone(&self).attempt(job))),
                     None => return,
                 },
                 Some(ended) = attempts.join_next() => {
@@ -146,38 +124,23 @@ impl Sender {
         }
     }
 
-    async fn attempt(self, (id, sink, event): Job) {
+    async fn attempt(self: Arc<Self>, (id, attempt, event): Job) {
         let now = || self.clock.now();
-        let sent = self.client.send(&id.namespace, &sink, event, now).await;
-        match &sent {
-            Sent::Accepted => self.metrics.count(Delivered::Accepted, 1),
-            Sent::Failed { .. } => self.metrics.count(Delivered::Failed, 1),
-            Sent::Busy => {}
-        }
-        let ended = |attempt: Attempt| self.ended(attempt, sent);
-        let woken = lock(&self.board).end(&id, ended);
-        woken.iter().for_each(|id| (self.wake)(id));
-    }
-
-    fn ended(&self, attempt: Attempt, sent: Sent) -> Attempt {
-        let now = self.clock.now();
-        let pause = |wait| now..later(now, jittered(wait));
-        let (failures, state) = match sent {
-            Sent::Accepted => (0, AttemptState::Accepted),
-            Sent::Busy => (attempt.failures, AttemptState::Postponed(pause(BUSY))),
-            Sent::Failed {
-                message,
-                retry_after,
-            } => {
-                let failures = attempt.failures.saturating_add(1);
-                let pause = pause(wait(failures, retry_after));
-                (failures, AttemptState::Failed(message, pause))
-            }
+        let ended = self.client.send(&id.namespace, attempt, event, now).await;
+        let outcome = match &ended.state {
+            AttemptState::Accepted => Some("delivered"),
+            AttemptState::Failed(..) => Some("failed"),
+            AttemptState::Running | AttemptState::Postponed(_) => None,
         };
-        Attempt {
-            failures,
-            state,
-            ..attempt
+        if let Some(outcome) = outcome {
+            self.metrics.delivered.of([outcome]).inc();
+        }
+        let memory = &self.alarms.memory;
+        memory.tried(&id.uid, ended);
+        let is_known = |id: &CleanerId| memory.knows(&id.uid);
+        let next = lock(&self.room).leave(&id.namespace, is_known);
+        for id in [id].into_iter().filter(is_known).chain(next) {
+            self.alarms.wake(&id.namespace, &id.name);
         }
     }
 }
@@ -188,88 +151,61 @@ impl fmt::Debug for Delivery {
     }
 }
 
-/// Which attempts run, what came of the last one of each Cleaner, and who waits for room. A state machine without I/O.
-struct Board {
+/// How many attempts run, and who waits for room. A state machine without I/O.
+struct Room {
     /// How many attempts may run in all.
-    attempts: usize,
+    attempts: u16,
     /// How many of them may be of Cleaners of one namespace.
-    per_namespace: usize,
-    /// Those that run and their namespaces, by the UID of the Cleaner: at most one of each.
-    running: HashMap<Arc<str>, (Arc<str>, Attempt)>,
-    /// Those that have ended, by UID.
-    ended: HashMap<Arc<str>, Attempt>,
+    per_namespace: u16,
+    /// How many run of each namespace.
+    running: HashMap<Arc<str>, u16>,
     /// Cleaners that found no room, the first one first; each once.
     waiting: VecDeque<CleanerId>,
 }
 
-impl Board {
-    fn new(attempts: usize, per_namespace: usize) -> Self {
+impl Room {
+    fn new(attempts: u16, per_namespace: u16) -> Self {
         Self {
             attempts,
             per_namespace,
             running: HashMap::new(),
-            ended: HashMap::new(),
             waiting: VecDeque::new(),
         }
     }
 
-    /// Notes that an attempt begins, if none runs and there is room. Returns whether it is to be made, and the one that runs now; none if
-    /// there is no room.
-    fn begin(&mut self, id: &CleanerId, attempt: &Attempt) -> (bool, Option<Attempt>) {
-        if let Some((_, running)) = self.running.get(&id.uid) {
-            return (false, Some(running.clone()));
-        }
-        if !self.has_room(&id.namespace) {
+    /// Returns whether there is room for an attempt of a Cleaner, which takes it; else it waits.
+    fn enter(&mut self, id: &CleanerId) -> bool {
+        if !self.is_free(&id.namespace) {
             if !self.waiting.contains(id) {
                 self.waiting.push_back(id.clone());
             }
-            return (false, None);
+            return false;
         }
         self.waiting.retain(|waiting| waiting != id);
-        let attempt = Attempt {
-            state: AttemptState::Running,
-            ..attempt.clone()
-        };
-        let running = (Arc::clone(&id.namespace), attempt.clone());
-        self.running.insert(Arc::clone(&id.uid), running);
-        (true, Some(attempt))
+        *self.running.entry(Arc::clone(&id.namespace)).or_default() += 1;
+        true
     }
 
-    /// Notes what came of an attempt, unless the Cleaner was forgotten. Returns who is woken: that Cleaner, and the first one that waits
-    /// and has room now.
-    fn end(&mut self, id: &CleanerId, ended: impl FnOnce(Attempt) -> Attempt) -> Vec<CleanerId> {
-        let mut woken = Vec::new();
-        if let Some((_, attempt)) = self.running.remove(&id.uid) {
-            self.ended.insert(Arc::clone(&id.uid), ended(attempt));
-            woken.push(id.clone());
+    /// Frees the room of an attempt of this namespace. Returns the first one that waits and has room now; those that are gone do not
+    /// wait any more.
+    fn leave(
+        &mut self,
+        namespace: &str,
+        is_known: impl Fn(&CleanerId) -> bool,
+    ) -> Option<CleanerId> {
+        if let Some(running) = self.running.get_mut(namespace) {
+            *running = running.saturating_sub(1);
         }
+        self.running.retain(|_, running| *running > 0);
+        self.waiting.retain(is_known);
         let mut waiting = self.waiting.iter();
-        let next = waiting.position(|waiting| self.has_room(&waiting.namespace));
-        woken.extend(next.and_then(|next| self.waiting.remove(next)));
-        woken
+        let next = waiting.position(|waiting| self.is_free(&waiting.namespace))?;
+        self.waiting.remove(next)
     }
 
-    /// Takes back that an attempt has begun: it was not made.
-    fn withdraw(&mut self, uid: &str) {
-        self.running.remove(uid);
-    }
-
-    /// Returns the attempt that runs, or the last one that has ended.
-    fn attempt(&self, uid: &str) -> Option<Attempt> {
-        let running = self.running.get(uid).map(|(_, attempt)| attempt);
-        running.or_else(|| self.ended.get(uid)).cloned()
-    }
-
-    /// Forgets a Cleaner that is gone. What comes of an attempt that runs does not matter any more.
-    fn forget(&mut self, uid: &str) {
-        self.running.remove(uid);
-        self.ended.remove(uid);
-        self.waiting.retain(|waiting| &*waiting.uid != uid);
-    }
-
-    fn has_room(&self, namespace: &str) -> bool {
-        let of_it = self.running.values().filter(|(it, _)| &**it == namespace);
-        self.running.len() < self.attempts && of_it.count() < self.per_namespace
+    fn is_free(&self, namespace: &str) -> bool {
+        let of_it = self.running.get(namespace).copied().unwrap_or_default();
+        self.running.values().sum::<u16>() < self.attempts && of_it < self.per_namespace
     }
 }
 
@@ -278,79 +214,12 @@ const WAIT_FIRST: Duration = Duration::from_secs(1);
 /// How long to wait at most, whatever the sink says.
 const WAIT_LONGEST: Duration = Duration::from_mins(5);
 
-/// An attempt to deliver the event of a Cleaner, as the process remembers it. After a restart, nothing of it is needed: the event is sent
-/// again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Attempt {
-    /// Which one it is of this event; the first has 1.
-    pub(crate) number: i32,
-    /// Where the event goes.
-    pub(crate) sink: String,
-    /// How many attempts at this sink have failed in a row.
-    pub(crate) failures: u32,
-    /// What came of it.
-    #[serde(skip)]
-    pub(crate) state: AttemptState,
-}
-
-/// What came of an attempt. A failure and what postpones an attempt have a time without attempts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum AttemptState {
-    /// It runs, or is to be made.
-    Running,
-    /// The sink accepted the event.
-    Accepted,
-    /// It failed. The message is for the status: in our words, nothing of it is from the sink.
-    Failed(String, Range<Timestamp>),
-    /// It never began, since too many of our requests run. This says nothing about the sink.
-    Postponed(Range<Timestamp>),
-}
-
-impl AttemptState {
-    /// Returns until when there is no other attempt, if not at once. A clock that was put back ends the pause too.
-    fn pause(&self, now: Timestamp) -> Option<Timestamp> {
-        match self {
-            Self::Running | Self::Accepted => None,
-            Self::Failed(_, pause) | Self::Postponed(pause) => {
-                pause.contains(&now).then_some(pause.end)
-            }
-        }
-    }
-}
-
 /// Returns how long to wait after this number of failures in a row: twice as long each time, and not less than the sink wants.
 fn wait(failures: u32, retry_after: Option<Duration>) -> Duration {
     let doublings = failures.saturating_sub(1);
     let doubled = WAIT_FIRST.saturating_mul(2_u32.saturating_pow(doublings));
     let wanted = retry_after.unwrap_or_default();
     doubled.max(wanted).min(WAIT_LONGEST)
-}
-
-/// Attempts to deliver CloudEvents by what came of them; cheap to clone.
-pub(crate) type DeliveryMetrics = Counted<Delivered>;
-
-/// What came of an attempt, or of a whole delivery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Delivered {
-    /// The sink accepted the event.
-    Accepted,
-    /// The attempt failed.
-    Failed,
-    /// The deadline passed, and no other attempt is made.
-    GivenUp,
-}
-
-impl Values for Delivered {
-    const LABEL: &'static str = "outcome";
-    const ALL: &'static [Self] = &[Self::Accepted, Self::Failed, Self::GivenUp];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Accepted => "delivered",
-            Self::Failed => "failed",
-            Self::GivenUp => "given_up",
-        }
-    }
 }
 
 #[cfg(test)]

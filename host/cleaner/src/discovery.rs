@@ -258,6 +258,14 @@ pub(super) struct ServedKind {
 }
 
 impl ServedKind {
+    /// Returns a kind whose objects are in namespaces.
+    pub(super) fn namespaced(resource: ApiResource) -> Self {
+        Self {
+            resource,
+            scope: ResourceScope::Namespaced,
+        }
+    }
+
     /// Returns what tells it from other kinds.
     pub(super) fn key(&self) -> KindKey {
         KindKey {

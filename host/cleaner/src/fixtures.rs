@@ -8,18 +8,16 @@ use podloom_api::Cleaner;
 use podloom_cel::Evaluator;
 use podloom_engine::clock::Clock;
 use podloom_engine::kind::ResourceScope;
-use podloom_engine::outbound::{OutboundMetrics, SystemResolver};
+use podloom_engine::outbound::{OutboundMetrics, Resolve, SystemResolver};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use crate::act::Hands;
-use crate::delivery::{Delivery, SinkSettings};
+use crate::delivery::{Delivery, SinkClient};
 use crate::discovery::{Discovery, ServedKind};
 use crate::helm::CHARTS;
 use crate::kind::CleanerKind;
-use crate::look::Eyes;
-use crate::memory::{Alarms, CleanerId, Memory};
+use crate::memory::{Alarms, Memory};
 use crate::metrics::CleanerMetrics;
 use crate::objects::Objects;
 use crate::read::{Found, Reader, SeenTarget};
@@ -92,42 +90,43 @@ pub(super) fn cleaner_kind() -> CleanerKind {
     kind_with(client, CleanerSettings::default())
 }
 
-/// Sinks may be anywhere.
-pub(super) fn sinks() -> SinkSettings {
-    SinkSettings {
-        allows_loopback: true,
-        resolver: Arc::new(SystemResolver::default()),
-        outbound: OutboundMetrics::register(&mut Registry::default()),
-    }
+/// Sinks may be anywhere if loopback is allowed.
+pub(super) fn sinks(allow_loopback_sinks: bool, resolver: impl Resolve + 'static) -> SinkClient {
+    let settings = CleanerSettings {
+        allow_loopback_sinks,
+        ..CleanerSettings::default()
+    };
+    let outbound = OutboundMetrics::register(&mut Registry::default());
+    SinkClient::new(&settings, Arc::new(resolver), outbound)
+}
+
+/// The metrics of a process.
+pub(super) fn metrics(registry: &mut Registry) -> CleanerMetrics {
+    let objects = podloom_engine::metrics::Objects::default();
+    let outbound = OutboundMetrics::register(&mut Registry::default());
+    CleanerMetrics::declared(registry, &objects, outbound)
 }
 
 /// A controller with this client.
 pub(super) fn kind_with(client: Client, settings: CleanerSettings) -> CleanerKind {
-    let mut registry = Registry::default();
-    let objects = podloom_engine::metrics::Objects::default();
-    let sinks = sinks();
-    let metrics = CleanerMetrics::declared(&mut registry, &objects, sinks.outbound.clone());
-    let wake = Arc::new(|_: &CleanerId| {});
-    // Nothing is sent without its work.
-    let (delivery, _) = Delivery::start(&sinks, Clock::new(), metrics.delivery.clone(), wake);
+    let metrics = metrics(&mut Registry::default());
     let memory = Memory::default();
     let alarms = Alarms::new(memory.clone(), [None]);
+    let sinks = sinks(true, SystemResolver::default());
+    // Nothing is sent without its work.
+    let (delivery, _) = Delivery::start(sinks, alarms.clone(), Clock::new(), metrics.clone());
     CleanerKind {
-        hands: Hands {
-            resource: Arc::new(Cleaner::resource()),
-            eyes: Eyes {
-                reader: Reader {
-                    discovery: Discovery::new(client.clone()),
-                    objects: Objects::new(client.clone()),
-                    settings: Arc::new(settings),
-                },
-                watches: Watches::new(client, true, alarms, metrics.clone()),
-                memory,
-            },
-            evaluator: Evaluator::new(2),
-            delivery,
-            charts: Arc::new(Semaphore::new(CHARTS.into())),
-            metrics,
+        resource: Arc::new(Cleaner::resource()),
+        reader: Reader {
+            discovery: Discovery::new(client.clone()),
+            objects: Objects::new(client.clone()),
+            settings: Arc::new(settings),
         },
+        watches: Watches::new(client, true, alarms, metrics.clone()),
+        memory,
+        evaluator: Evaluator::new(2),
+        delivery,
+        charts: Arc::new(Semaphore::new(CHARTS.into())),
+        metrics,
     }
 }

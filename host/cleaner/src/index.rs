@@ -12,22 +12,14 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{ObjectMeta, Selector, SelectorExt};
 
+use crate::checked::Selection;
 use crate::discovery::KindKey;
 use crate::memory::CleanerId;
-
-/// Which objects of a kind.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Wanted {
-    /// The one of this name.
-    Name(String),
-    /// Those with these labels.
-    Labels(Selector),
-}
 
 /// A kind in a namespace, which is empty for a cluster-scoped kind.
 pub(super) type Place = (KindKey, Arc<str>);
 /// What a Cleaner is interested in: where, and which objects.
-pub(super) type Interest = (Place, Wanted);
+pub(super) type Interest = (Place, Selection);
 /// An object as a Cleaner saw it: where it is, its name, and its version.
 pub(super) type SeenObject = (Place, String, String);
 
@@ -39,14 +31,17 @@ pub(super) struct Index {
     of: HashMap<Arc<str>, BTreeSet<Place>>,
 }
 
-/// Who is interested in the objects of one place. The sets only find candidates.
+/// Who is interested in the objects of one place.
 #[derive(Default)]
 struct Interested {
     subscriptions: HashMap<Arc<str>, Subscription>,
-    by_name: HashMap<String, BTreeSet<Arc<str>>>,
-    by_label: HashMap<(String, String), BTreeSet<Arc<str>>>,
-    others: BTreeSet<Arc<str>>,
+    /// The UIDs of the candidates for a change, by what objects have.
+    candidates: HashMap<Trait, BTreeSet<Arc<str>>>,
 }
+
+/// What objects have that matter to a Cleaner: a label, which is its key and its value; or a name, with an empty key. All have what is
+/// empty twice.
+type Trait = (String, String);
 
 struct Subscription {
     id: CleanerId,
@@ -59,7 +54,7 @@ struct Subscription {
 impl Index {
     /// Sets what a Cleaner is interested in, and returns the places of that. What it has seen is kept.
     pub(super) fn set(&mut self, id: &CleanerId, interests: &[Interest]) -> BTreeSet<Place> {
-        let mut wanted: BTreeMap<Place, Vec<&Wanted>> = BTreeMap::new();
+        let mut wanted: BTreeMap<Place, Vec<&Selection>> = BTreeMap::new();
         for (place, objects) in interests {
             wanted.entry(place.clone()).or_default().push(objects);
         }
@@ -69,7 +64,8 @@ impl Index {
         }
         for (place, wanted) in &wanted {
             let interested = self.places.entry(place.clone()).or_default();
-            let seen = interested.remove(&id.uid).unwrap_or_default();
+            let before = interested.take(&id.uid);
+            let seen = before.map(|it| it.seen).unwrap_or_default();
             interested.add(Subscription::of(id, wanted, seen));
         }
         let places: BTreeSet<Place> = wanted.into_keys().collect();
@@ -135,7 +131,7 @@ impl Index {
         let Some(interested) = self.places.get(place) else {
             return false;
         };
-        let candidates = interested.by_name.get(name);
+        let candidates = interested.candidates.get(&named(name));
         let mut subscriptions = candidates
             .into_iter()
             .flatten()
@@ -166,7 +162,7 @@ impl Index {
 
     fn leave(&mut self, place: &Place, uid: &Arc<str>) {
         if let Some(interested) = self.places.get_mut(place) {
-            interested.remove(uid);
+            interested.take(uid);
             if interested.subscriptions.is_empty() {
                 self.places.remove(place);
             }
@@ -177,81 +173,66 @@ impl Index {
 impl Interested {
     fn add(&mut self, subscription: Subscription) {
         let uid = &subscription.id.uid;
-        for name in subscription.names.iter().chain(subscription.seen.keys()) {
-            let users = self.by_name.entry(name.clone()).or_default();
+        for it in subscription.traits() {
+            let users = self.candidates.entry(it).or_default();
             users.insert(Arc::clone(uid));
-        }
-        for selector in &subscription.selectors {
-            match one_label(selector) {
-                Some(label) => self
-                    .by_label
-                    .entry(label)
-                    .or_default()
-                    .insert(Arc::clone(uid)),
-                None => self.others.insert(Arc::clone(uid)),
-            };
         }
         self.subscriptions.insert(Arc::clone(uid), subscription);
     }
 
-    /// Removes a subscription, and returns what it has seen.
-    fn remove(&mut self, uid: &Arc<str>) -> Option<BTreeMap<String, String>> {
-        self.take(uid).map(|subscription| subscription.seen)
-    }
-
     fn take(&mut self, uid: &Arc<str>) -> Option<Subscription> {
         let subscription = self.subscriptions.remove(uid)?;
-        for name in subscription.names.iter().chain(subscription.seen.keys()) {
-            drop_user(&mut self.by_name, name, uid);
+        for it in subscription.traits() {
+            if let Some(users) = self.candidates.get_mut(&it) {
+                users.remove(uid);
+                if users.is_empty() {
+                    self.candidates.remove(&it);
+                }
+            }
         }
-        for label in subscription.selectors.iter().filter_map(one_label) {
-            drop_user(&mut self.by_label, &label, uid);
-        }
-        self.others.remove(uid);
         Some(subscription)
     }
 
     fn candidates(&self, object: &ObjectMeta) -> BTreeSet<&Arc<str>> {
-        let name = object.name.as_deref().unwrap_or_default();
-        let mut candidates: BTreeSet<&Arc<str>> = self.others.iter().collect();
-        candidates.extend(self.by_name.get(name).into_iter().flatten());
-        for (key, value) in object.labels.iter().flatten() {
-            let users = self.by_label.get(&(key.clone(), value.clone()));
-            candidates.extend(users.into_iter().flatten());
-        }
-        candidates
+        let name = named(object.name.as_deref().unwrap_or_default());
+        let labels = object.labels.iter().flatten();
+        let labels = labels.map(|(key, value)| (key.clone(), value.clone()));
+        let traits = [Trait::default(), name].into_iter().chain(labels);
+        let users = traits.filter_map(|it| self.candidates.get(&it));
+        users.flatten().collect()
     }
 }
 
-fn drop_user<K: std::hash::Hash + Eq>(
-    users: &mut HashMap<K, BTreeSet<Arc<str>>>,
-    key: &K,
-    uid: &Arc<str>,
-) {
-    if let Some(of_key) = users.get_mut(key) {
-        of_key.remove(uid);
-        if of_key.is_empty() {
-            users.remove(key);
-        }
-    }
+fn named(name: &str) -> Trait {
+    (String::new(), name.to_owned())
 }
 
 impl Subscription {
-    fn of(id: &CleanerId, wanted: &[&Wanted], seen: BTreeMap<String, String>) -> Self {
-        let names = wanted.iter().filter_map(|it| match it {
-            Wanted::Name(name) => Some(name.clone()),
-            Wanted::Labels(_) => None,
-        });
-        let selectors = wanted.iter().filter_map(|it| match it {
-            Wanted::Name(_) => None,
-            Wanted::Labels(selector) => Some(selector.clone()),
-        });
+    fn of(id: &CleanerId, wanted: &[&Selection], seen: BTreeMap<String, String>) -> Self {
+        let (mut names, mut selectors) = (BTreeSet::new(), Vec::new());
+        for selection in wanted {
+            match selection {
+                Selection::One(name) => names.extend([name.clone()]),
+                Selection::Labelled(selector) => selectors.extend(selector.clone()),
+            }
+        }
         Self {
             id: id.clone(),
-            names: names.collect(),
-            selectors: selectors.collect(),
+            names,
+            selectors,
             seen,
         }
+    }
+
+    /// What an object has at least one of that matters to it. A selector has one label that it requires with a value, or none.
+    fn traits(&self) -> impl Iterator<Item = Trait> {
+        let names = self.names.iter().chain(self.seen.keys());
+        let labels = self.selectors.iter().map(|selector| {
+            let required = LabelSelector::from(selector.clone()).match_labels;
+            required.and_then(|it| it.into_iter().next())
+        });
+        let labels = labels.map(Option::unwrap_or_default);
+        names.map(|name| named(name)).chain(labels)
     }
 
     fn is_affected(&self, object: &ObjectMeta) -> bool {
@@ -263,12 +244,6 @@ impl Subscription {
         let labels = object.labels.as_ref().unwrap_or(&none);
         self.names.contains(name) || self.selectors.iter().any(|it| it.matches(labels))
     }
-}
-
-/// A label that a selector requires with a value, if there is one.
-fn one_label(selector: &Selector) -> Option<(String, String)> {
-    let selector = LabelSelector::from(selector.clone());
-    selector.match_labels?.into_iter().next()
 }
 
 #[cfg(test)]

@@ -30,26 +30,32 @@ use podloom_engine::watch::{watch_config, watch_events};
 use podloom_engine::wiring::{self, Wiring};
 use tokio::sync::Semaphore;
 
-use crate::act::Hands;
-use crate::checked::{Checked, InvalidSpec};
-use crate::delivery::{Delivered, Delivery, SinkSettings, Wake};
+use crate::delivery::{Delivery, SinkClient};
 use crate::discovery::Discovery;
 use crate::helm::{CHARTS, HelmAction};
-use crate::look::Eyes;
 use crate::memory::{Alarms, CleanerId, Memory};
-use crate::metrics::{CONTROLLER, CleanerMetrics, phase};
+use crate::metrics::{CONTROLLER, CleanerMetrics, phase, ready_reason};
 use crate::objects::Objects;
 use crate::plan::JITTER_MAX;
 use crate::plan::plan;
 use crate::read::Reader;
 use crate::settings::CleanerSetup;
 use crate::watches::Watches;
-use crate::world::{Action, ActionOutcome, Fate, Learned, StoredCleaner, World};
+use crate::world::{Action, ActionOutcome, Fate, Learned, StoredCleaner, World, checked};
 use crate::{frozen, helm};
 
-/// The controller of Cleaners.
+/// The controller of Cleaners. Cheap to clone.
+#[derive(Clone)]
 pub(super) struct CleanerKind {
-    pub(super) hands: Hands,
+    pub(super) resource: Arc<ApiResource>,
+    pub(super) reader: Reader,
+    pub(super) watches: Watches,
+    pub(super) memory: Memory,
+    pub(super) evaluator: Evaluator,
+    pub(super) delivery: Delivery,
+    /// How much charts that are being read may take.
+    pub(super) charts: Arc<Semaphore>,
+    pub(super) metrics: CleanerMetrics,
 }
 
 impl Kind for CleanerKind {
@@ -78,13 +84,11 @@ impl Kind for CleanerKind {
     ) -> Result<World, Error> {
         let metadata = &cleaner.metadata;
         let id = CleanerId::of(metadata);
-        let eyes = &self.hands.eyes;
         Ok(World {
-            checked: self.checked(cleaner),
-            recalled: eyes.memory.recall(&id.uid, metadata.generation),
-            attempt: self.hands.delivery.attempt(&id.uid),
-            settings: Arc::clone(&eyes.reader.settings),
-            is_watching: eyes.watches.knows(&id.uid),
+            checked: checked(cleaner, &self.reader.settings),
+            recalled: self.memory.recall(&id.uid, metadata.generation),
+            settings: Arc::clone(&self.reader.settings),
+            is_watching: self.watches.knows(&id.uid),
             jitter: random() * JITTER_MAX,
             cleaner: cleaner.clone(),
             learned: Learned::default(),
@@ -106,7 +110,7 @@ impl Kind for CleanerKind {
         world: &World,
         action: &Action,
     ) -> Result<ActionOutcome, Error> {
-        self.hands.act(ctx, world, action).await
+        self.execute(ctx, world, action).await
     }
 
     fn report(&self, done: &Done<'_, Self>, notices: Vec<Notice>) -> Vec<Notice> {
@@ -126,7 +130,7 @@ impl Kind for CleanerKind {
             ActionOutcome::Unwatched => world.is_watching = false,
             ActionOutcome::Seen(sight) => {
                 learned.sight = Some(Arc::from(sight));
-                world.is_watching = self.hands.eyes.watches.knows(world.uid());
+                world.is_watching = self.watches.knows(world.uid());
             }
             ActionOutcome::Evaluated(evaluation, variables) => {
                 learned.evaluation = Some(evaluation);
@@ -154,8 +158,7 @@ impl Kind for CleanerKind {
                 }
                 world.learned.has_confirmed = true;
             }
-            ActionOutcome::Delivering(Some(attempt)) => world.attempt = Some(attempt),
-            ActionOutcome::Delivering(None) => world.learned.is_delivery_full = true,
+            ActionOutcome::Delivering(attempt) => world.recalled.attempt = Some(attempt),
             ActionOutcome::Helm(outcome) => {
                 let mut known = std::mem::take(&mut world.learned.helm);
                 if let Some(release) = world.progress_mut().and_then(|it| it.helm.as_mut()) {
@@ -176,24 +179,14 @@ impl Kind for CleanerKind {
 }
 
 impl CleanerKind {
-    fn checked(&self, cleaner: &StoredCleaner) -> Result<Checked, InvalidSpec> {
-        let settings = &self.hands.eyes.reader.settings;
-        let namespace = cleaner.metadata.namespace.as_deref().unwrap_or_default();
-        match cleaner.spec.spec() {
-            Some(spec) => Checked::of(spec, namespace, settings),
-            // The plan says so before it looks at this.
-            None => Err(InvalidSpec(Vec::new())),
-        }
-    }
-
     /// Takes over the Cleaner as it is now.
     ///
     /// If somebody has changed its spec since it was observed, all that was learned is forgotten: it is about another spec, whose conditions say
     /// nothing about what this one deletes.
     fn changed(&self, world: &mut World, cleaner: StoredCleaner) -> Remains {
         if cleaner.metadata.generation != world.cleaner.metadata.generation {
-            let memory = &self.hands.eyes.memory;
-            world.checked = self.checked(&cleaner);
+            let memory = &self.memory;
+            world.checked = checked(&cleaner, &self.reader.settings);
             world.recalled = memory.recall(world.uid(), cleaner.metadata.generation);
             world.learned = Learned::default();
         }
@@ -208,43 +201,48 @@ impl CleanerKind {
         let remains = Remains::of(&cleaner.metadata);
         world.cleaner = cleaner;
         if remains == Remains::Nothing {
-            self.hands.forget(&CleanerId::of(&world.cleaner.metadata));
+            self.forget(&CleanerId::of(&world.cleaner.metadata));
         }
         remains
     }
 
     fn attempted(&self, world: &World) -> Option<Timestamp> {
-        let memory = &self.hands.eyes.memory;
+        let memory = &self.memory;
         let generation = world.cleaner.metadata.generation;
         memory.recall(world.uid(), generation).attempted
     }
 
     fn count(&self, done: &Done<'_, Self>, notices: &[Notice]) {
-        let metrics = &self.hands.metrics;
+        let metrics = &self.metrics;
         let says = |reason| notices.iter().any(|it| it.reason == reason);
         match done.action {
             Action::Look(at) => {
                 let due = done.world.recalled.looked.as_ref().map(|it| it.due);
                 if let Some(due) = due.filter(|due| due <= at) {
-                    metrics.delayed(Duration::try_from(at.duration_since(due)).unwrap_or_default());
+                    let late = Duration::try_from(at.duration_since(due)).unwrap_or_default();
+                    metrics.delay.observe(late.as_secs_f64());
                 }
             }
-            Action::Commit(_) => metrics.triggered(),
+            Action::Commit(_) => {
+                metrics.triggered.inc();
+            }
             // The finalizer goes although the event was not delivered.
             Action::SetMetadata(_)
                 if says(event::EVENT_DELIVERY_FAILED) || says(reason::DEADLINE_EXCEEDED) =>
             {
-                metrics.delivery.count(Delivered::GivenUp, 1);
+                metrics.delivered.of(["given_up"]).inc();
             }
             Action::WriteStatus(status) if says(event::TRIGGER_REFUSED) => {
-                metrics.refused(status);
+                metrics.refused.of([ready_reason(status)]).inc();
             }
-            Action::Helm(HelmAction::GiveUp(_)) => metrics.uninstalled("failed"),
+            Action::Helm(HelmAction::GiveUp(_)) => {
+                metrics.uninstalled.of(["failed"]).inc();
+            }
             _ => {}
         }
         let is_uninstalled = |it: &Notice| it.reason == event::HELM_RELEASE_UNINSTALLED;
         if notices.iter().any(is_uninstalled) {
-            metrics.uninstalled("uninstalled");
+            metrics.uninstalled.of(["uninstalled"]).inc();
         }
     }
 }
@@ -299,25 +297,19 @@ pub fn begin(
     let alarms = Alarms::new(memory.clone(), namespaces);
     let is_wide = first.namespace.is_none();
     let watches = Watches::new(client.clone(), is_wide, alarms.clone(), metrics.clone());
-    let sinks = SinkSettings {
-        allows_loopback: setup.settings.allow_loopback_sinks,
-        resolver: Arc::new(SystemResolver::with_proxies()),
-        outbound: metrics.outbound.clone(),
-    };
+    let resolver = Arc::new(SystemResolver::with_proxies());
+    let sinks = SinkClient::new(&setup.settings, resolver, metrics.outbound.clone());
     let clock = first.ctx.clock.clone();
-    let (delivery, delivering) =
-        Delivery::start(&sinks, clock, metrics.delivery.clone(), waking(&alarms));
-    let hands = Hands {
+    let (delivery, delivering) = Delivery::start(sinks, alarms.clone(), clock, metrics.clone());
+    let kind = CleanerKind {
         resource: Arc::new(Cleaner::resource()),
-        eyes: Eyes {
-            reader: Reader {
-                discovery: Discovery::new(client.clone()),
-                objects: Objects::new(client),
-                settings: Arc::clone(&setup.settings),
-            },
-            watches,
-            memory,
+        reader: Reader {
+            discovery: Discovery::new(client.clone()),
+            objects: Objects::new(client),
+            settings: Arc::clone(&setup.settings),
         },
+        watches,
+        memory,
         evaluator: Evaluator::new(setup.evaluation_threads),
         delivery,
         charts: Arc::new(Semaphore::new(CHARTS.into())),
@@ -325,22 +317,16 @@ pub fn begin(
     };
     let controllers = scopes.iter().zip(alarms.scopes()).map(|(scope, wakes)| {
         let scope = scope.with_passes(setup.workers, WORKERS_MIN);
-        of_scope(&scope, wakes, &hands)
+        of_scope(&scope, wakes, &kind)
     });
     let controllers: Vec<_> = controllers.collect();
     let controllers = future::join_all(controllers);
     future::select(controllers, delivering).map(drop).boxed()
 }
 
-/// Wakes a Cleaner when its CloudEvent was sent, or can be.
-fn waking(alarms: &Alarms) -> Wake {
-    let alarms = alarms.clone();
-    Arc::new(move |id| alarms.wake(&id.namespace, &id.name))
-}
-
 /// The controller of one scope.
-fn of_scope(scope: &WatchScope, wakes: &Wakes, hands: &Hands) -> BoxFuture<'static, ()> {
-    let resource = &hands.resource;
+fn of_scope(scope: &WatchScope, wakes: &Wakes, kind: &CleanerKind) -> BoxFuture<'static, ()> {
+    let resource = &kind.resource;
     let writer = Writer::new(Arc::clone(resource));
     let store = writer.as_reader();
     let events = watch_events(
@@ -349,7 +335,7 @@ fn of_scope(scope: &WatchScope, wakes: &Wakes, hands: &Hands) -> BoxFuture<'stat
         |_| {},
         scope.on_watch_error(CleanerKind::TRAITS.kind),
     );
-    let events = cached(events, writer, Arc::clone(resource), hands.clone());
+    let events = cached(events, writer, Arc::clone(resource), kind.clone());
     let filled = scope.cache_filled(&store, "Cleaners");
     let mut wiring = Wiring::cached(Arc::clone(resource), store.clone(), events.boxed(), filled);
     wiring.wake(woken(wakes, Arc::clone(resource)));
@@ -358,10 +344,7 @@ fn of_scope(scope: &WatchScope, wakes: &Wakes, hands: &Hands) -> BoxFuture<'stat
         .metrics
         .objects
         .count(CONTROLLER, phases(store, UNREADABLE, phase));
-    let kind = CleanerKind {
-        hands: hands.clone(),
-    };
-    let work = wiring::run(scope, kind, wiring);
+    let work = wiring::run(scope, kind.clone(), wiring);
     work.map(move |()| drop(counted)).boxed()
 }
 
@@ -384,19 +367,19 @@ fn cached(
     events: impl Stream<Item = Result<Event<Cached>, watcher::Error>> + Send + 'static,
     mut writer: Writer<Cached>,
     resource: Arc<ApiResource>,
-    hands: Hands,
+    kind: CleanerKind,
 ) -> impl Stream<Item = Result<Event<Cached>, watcher::Error>> + Send + 'static {
     let known = writer.as_reader();
     events.inspect(move |event| {
         let Ok(event) = event else { return };
         if let Event::Apply(cleaner) | Event::InitApply(cleaner) = event {
             let id = CleanerId::of(cleaner.meta());
-            hands.eyes.memory.know(&id.uid);
+            kind.memory.know(&id.uid);
         }
         match event {
             Event::Delete(cleaner) => {
                 writer.apply_watcher_event(event);
-                hands.forget(&CleanerId::of(cleaner.meta()));
+                kind.forget(&CleanerId::of(cleaner.meta()));
             }
             // What went while the watch was broken shows in no event.
             Event::InitDone => {
@@ -404,7 +387,7 @@ fn cached(
                 writer.apply_watcher_event(event);
                 for cleaner in before {
                     if is_gone(&known, &cleaner, &resource) {
-                        hands.forget(&CleanerId::of(cleaner.meta()));
+                        kind.forget(&CleanerId::of(cleaner.meta()));
                     }
                 }
             }
@@ -413,7 +396,7 @@ fn cached(
                 let before = known.get(&reference);
                 writer.apply_watcher_event(event);
                 if let Some(before) = before.filter(|before| before.uid() != cleaner.uid()) {
-                    hands.forget(&CleanerId::of(before.meta()));
+                    kind.forget(&CleanerId::of(before.meta()));
                 }
             }
             Event::Init | Event::InitApply(_) => writer.apply_watcher_event(event),

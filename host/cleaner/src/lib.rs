@@ -31,5 +31,5 @@ mod world;
 
 pub use kind::begin;
 pub use metrics::CleanerMetrics;
-pub use settings::{CleanerSettings, CleanerSetup, GroupResource, GroupResourceError};
+pub use settings::{CleanerSettings, CleanerSetup, GroupResource};
 pub use validate::CleanerValidator;

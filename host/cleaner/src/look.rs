@@ -7,26 +7,19 @@ use jiff::Timestamp;
 
 use crate::checked::{Checked, CheckedTarget, Selection};
 use crate::discovery::ServedKind;
-use crate::index::{SeenObject, Wanted};
-use crate::memory::{CleanerId, Memory};
-use crate::read::{Found, IfMissing, Problem, Reader, SeenTarget, Sight, metadata, seen};
-use crate::watches::{Watches, Wish};
+use crate::index::SeenObject;
+use crate::kind::CleanerKind;
+use crate::memory::CleanerId;
+use crate::read::{Found, Problem, SeenTarget, Sight, metadata, seen};
+use crate::watches::Wish;
 
 /// How many targets are read at once.
 const READS: usize = 4;
 
-/// What a look needs. Cheap to clone.
-#[derive(Clone)]
-pub(super) struct Eyes {
-    pub(super) reader: Reader,
-    pub(super) watches: Watches,
-    pub(super) memory: Memory,
-}
-
 /// A target and its kind.
 type Known<'a> = (&'a CheckedTarget, Result<Arc<ServedKind>, Problem>);
 
-impl Eyes {
+impl CleanerKind {
     /// Looks at the targets that conditions see; `at` is the time for the conditions.
     pub(super) async fn look(&self, id: &CleanerId, checked: &Checked, at: Timestamp) -> Sight {
         let known = self.kinds(checked).await;
@@ -93,10 +86,7 @@ impl Eyes {
 
     async fn doomed(&self, target: &CheckedTarget, namespace: &str) -> Result<SeenTarget, Problem> {
         let kind = self.reader.kind(target).await?;
-        let read = self
-            .reader
-            .target(target, &kind, namespace, IfMissing::Skip);
-        read.await
+        self.reader.target(target, &kind, namespace).await
     }
 
     /// The kinds of the targets that conditions see and of single ones. Other targets never block.
@@ -122,10 +112,7 @@ impl Eyes {
     ) -> Option<Result<SeenTarget, Problem>> {
         match (kind, &target.selection) {
             (Ok(kind), _) if target.is_evaluated => {
-                let read = self
-                    .reader
-                    .target(target, kind, namespace, IfMissing::Problem);
-                Some(read.await)
+                Some(self.reader.target(target, kind, namespace).await)
             }
             (Ok(kind), Selection::One(name)) => {
                 Some(Ok(seen(target, kind, Found::Named(name.clone()))))
@@ -143,15 +130,12 @@ async fn all<F: Future>(requests: Vec<F>) -> Vec<F::Output> {
 
 /// What to watch for a target that conditions see.
 fn wish((target, kind): &Known<'_>, namespace: &str) -> Option<Wish> {
-    let kind = kind.as_ref().ok().filter(|_| target.is_evaluated)?;
-    let wanted = match &target.selection {
-        Selection::One(name) => Wanted::Name(name.clone()),
-        Selection::Labelled(Ok(selector)) => Wanted::Labels(selector.clone()),
-        Selection::Labelled(Err(_)) => return None,
-    };
+    let can_match = !matches!(target.selection, Selection::Labelled(Err(_)));
+    let kind = kind.as_ref().ok();
+    let kind = kind.filter(|_| target.is_evaluated && can_match)?;
     let namespace = kind.namespace(namespace).unwrap_or_default();
     let place = (kind.key(), Arc::from(namespace));
-    Some((Arc::clone(kind), (place, wanted)))
+    Some((Arc::clone(kind), (place, target.selection.clone())))
 }
 
 /// The versions of the objects that conditions see.

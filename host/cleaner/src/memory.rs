@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
@@ -17,16 +18,7 @@ use serde::Serialize;
 /// It knows a Cleaner from the event that shows it until the event that it is gone. What a pass that still runs learns after that is
 /// dropped, so nothing is left of a Cleaner.
 #[derive(Clone, Default)]
-pub(super) struct Memory(Arc<Mutex<HashMap<Arc<str>, Remembered>>>);
-
-#[derive(Default)]
-struct Remembered {
-    /// Of which generation the conditions were compiled.
-    generation: Option<i64>,
-    /// The conditions. None while they are not needed: thousands of Cleaners may wait for their time.
-    programs: Option<Arc<[Program]>>,
-    recalled: Recalled,
-}
+pub(super) struct Memory(Arc<Mutex<HashMap<Arc<str>, Recalled>>>);
 
 /// What the compiler says of the conditions: all compile, or these do not.
 pub(super) type Compiled = Result<(), Arc<[Failure]>>;
@@ -47,16 +39,62 @@ pub(super) struct Looked {
 }
 
 /// What is remembered of one Cleaner.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Recalled {
+    /// Of which generation the conditions were compiled.
+    pub(super) generation: Option<i64>,
     /// What the compiler says of the conditions of this generation.
     pub(super) compiled: Option<Compiled>,
+    /// The conditions. None while they are not needed: thousands of Cleaners may wait for their time.
+    pub(super) programs: Option<Arc<[Program]>>,
     /// The last look at the targets.
     pub(super) looked: Option<Looked>,
     /// How many events of targets have come.
     pub(super) events: u64,
     /// When objects were last deleted.
     pub(super) attempted: Option<Timestamp>,
+    /// The last attempt to deliver its CloudEvent, or the one that runs.
+    pub(super) attempt: Option<Attempt>,
+}
+
+/// An attempt to deliver the event of a Cleaner, as the process remembers it. After a restart, nothing of it is needed: the event is sent
+/// again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Attempt {
+    /// Which one it is of this event; the first has 1.
+    pub(crate) number: i32,
+    /// Where the event goes.
+    pub(crate) sink: String,
+    /// How many attempts at this sink have failed in a row.
+    pub(crate) failures: u32,
+    /// What came of it.
+    #[serde(skip)]
+    pub(crate) state: AttemptState,
+}
+
+/// What came of an attempt. A failure and what postpones an attempt have a time without attempts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AttemptState {
+    /// It runs, or is to be made.
+    Running,
+    /// The sink accepted the event.
+    Accepted,
+    /// It failed. The message is for the status: in our words, nothing of it is from the sink.
+    Failed(String, Range<Timestamp>),
+    /// It never began, since too many of our requests run. This says nothing about the sink.
+    Postponed(Range<Timestamp>),
+}
+
+impl AttemptState {
+    /// Returns until when there is no other attempt, if not at once. A clock that was put back ends the pause too.
+    pub(crate) fn pause(&self, now: Timestamp) -> Option<Timestamp> {
+        match self {
+            Self::Running | Self::Accepted => None,
+            Self::Failed(_, pause) | Self::Postponed(pause) => {
+                pause.contains(&now).then_some(pause.end)
+            }
+        }
+    }
 }
 
 /// Returns what changes when a Cleaner changes such that its targets must be looked at. Its status changes nothing of it.
@@ -85,13 +123,15 @@ impl Memory {
 
     /// Returns what is remembered of a Cleaner of this generation.
     pub(super) fn recall(&self, uid: &str, generation: Option<i64>) -> Recalled {
-        let all = lock(&self.0);
-        let Some(it) = all.get(uid) else {
-            return Recalled::default();
-        };
-        let mut recalled = it.recalled.clone();
-        recalled.compiled = recalled.compiled.filter(|_| it.generation == generation);
-        recalled
+        let recalled = lock(&self.0).get(uid).cloned().unwrap_or_default();
+        match recalled.generation == generation {
+            true => recalled,
+            false => Recalled {
+                compiled: None,
+                programs: None,
+                ..recalled
+            },
+        }
     }
 
     /// Remembers what the compiler said of the conditions of this generation, and the programs if they are needed soon.
@@ -105,38 +145,33 @@ impl Memory {
         self.change(uid, |it| {
             it.generation = generation;
             it.programs = programs;
-            it.recalled.compiled = Some(verdict);
+            it.compiled = Some(verdict);
         });
-    }
-
-    /// Returns the programs of this generation.
-    pub(super) fn programs(&self, uid: &str, generation: Option<i64>) -> Option<Arc<[Program]>> {
-        let all = lock(&self.0);
-        let it = all.get(uid)?;
-        let programs = it.programs.as_ref();
-        programs
-            .filter(|_| it.generation == generation)
-            .map(Arc::clone)
     }
 
     /// Remembers a look.
     pub(super) fn looked(&self, uid: &str, looked: Looked) {
-        self.change(uid, |it| it.recalled.looked = Some(looked));
+        self.change(uid, |it| it.looked = Some(looked));
     }
 
     /// Remembers when objects were deleted.
     pub(super) fn attempted(&self, uid: &str, at: Timestamp) {
-        self.change(uid, |it| it.recalled.attempted = Some(at));
+        self.change(uid, |it| it.attempted = Some(at));
+    }
+
+    /// Remembers an attempt to deliver the CloudEvent.
+    pub(super) fn tried(&self, uid: &str, attempt: Attempt) {
+        self.change(uid, |it| it.attempt = Some(attempt));
     }
 
     /// Returns how many events of targets have come.
     pub(super) fn events(&self, uid: &str) -> u64 {
-        lock(&self.0).get(uid).map_or(0, |it| it.recalled.events)
+        lock(&self.0).get(uid).map_or(0, |it| it.events)
     }
 
     /// Counts an event of a target.
     pub(super) fn event(&self, uid: &str) {
-        self.change(uid, |it| it.recalled.events += 1);
+        self.change(uid, |it| it.events += 1);
     }
 
     /// Forgets a Cleaner that is gone.
@@ -144,7 +179,7 @@ impl Memory {
         lock(&self.0).remove(uid);
     }
 
-    fn change(&self, uid: &str, change: impl FnOnce(&mut Remembered)) {
+    fn change(&self, uid: &str, change: impl FnOnce(&mut Recalled)) {
         if let Some(it) = lock(&self.0).get_mut(uid) {
             change(it);
         }
@@ -177,7 +212,7 @@ impl CleanerId {
 /// Where Cleaners are woken. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Alarms {
-    memory: Memory,
+    pub(super) memory: Memory,
     /// The namespace of each watch scope, none for all; and where its Cleaners are noted.
     scopes: Arc<[(Option<String>, Wakes)]>,
 }

@@ -13,7 +13,6 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::delivery::DeliveryMetrics;
 use crate::world::{Fate, StoredCleaner};
 
 /// The name of the controller in logs and metrics.
@@ -48,13 +47,13 @@ metrics! {
         evaluations: By<1> = "cleaner_evaluations", "Evaluations of the conditions of Cleaners, by outcome", outcomes(["met", "not_met", "error"]);
         evaluation_seconds: Histogram = "cleaner_evaluation" Seconds, "Duration of an evaluation of all conditions of a Cleaner, waiting for a thread included", histogram(EVALUATION_BUCKETS);
         steps: Histogram = "cleaner_cel_steps", "Steps of an evaluation of all conditions of a Cleaner", histogram(STEP_BUCKETS);
-        delay: Histogram = "cleaner_schedule_delay" Seconds, "How late a scheduled look at targets began", histogram(DELAY_BUCKETS);
-        triggered: Counter = "cleaner_triggered", "Deletions that have begun";
-        refused: By<1> = "cleaner_refused", "Deletions that something has kept from beginning, by reason", By::new(["reason"]).from_zero([[reason::BLAST_RADIUS_EXCEEDED], [reason::TARGET_PROTECTED]]);
+        pub(super) delay: Histogram = "cleaner_schedule_delay" Seconds, "How late a scheduled look at targets began", histogram(DELAY_BUCKETS);
+        pub(super) triggered: Counter = "cleaner_triggered", "Deletions that have begun";
+        pub(super) refused: By<1> = "cleaner_refused", "Deletions that something has kept from beginning, by reason", By::new(["reason"]).from_zero([[reason::BLAST_RADIUS_EXCEEDED], [reason::TARGET_PROTECTED]]);
         deleted: By<1> = "cleaner_objects_deleted", "Attempts to delete objects of targets, by outcome", outcomes(["accepted", "gone", "replaced", "skipped", "failed"]);
-        uninstalled: By<1> = "cleaner_helm_uninstalls", "Uninstallations of Helm releases, by outcome", outcomes(["uninstalled", "failed"]);
-        pub(super) delivery: DeliveryMetrics = "cleaner_event_deliveries", "Attempts to deliver CloudEvents, by outcome, and CloudEvents that were given up";
-        watched: Gauge = "cleaner_watched_kinds", "Kinds of targets that are watched";
+        pub(super) uninstalled: By<1> = "cleaner_helm_uninstalls", "Uninstallations of Helm releases, by outcome", outcomes(["uninstalled", "failed"]);
+        pub(super) delivered: By<1> = "cleaner_event_deliveries", "Attempts to deliver CloudEvents, by outcome, and CloudEvents that were given up", outcomes(["delivered", "failed", "given_up"]);
+        pub(super) watched: Gauge = "cleaner_watched_kinds", "Kinds of targets that are watched";
     }
 }
 
@@ -79,22 +78,6 @@ impl CleanerMetrics {
         self.steps.observe(f64::from(steps));
     }
 
-    /// Records how late a scheduled look was.
-    pub(super) fn delayed(&self, by: Duration) {
-        self.delay.observe(by.as_secs_f64());
-    }
-
-    /// Counts a deletion that has begun.
-    pub(super) fn triggered(&self) {
-        self.triggered.inc();
-    }
-
-    /// Counts a deletion that did not begin, for the reason in the status.
-    pub(super) fn refused(&self, status: &CleanerStatus) {
-        let reason = ready_reason(status);
-        self.refused.of([reason]).inc();
-    }
-
     /// Counts an attempt to delete an object.
     pub(super) fn deleted(&self, fate: &Fate) {
         let outcome = match fate {
@@ -106,16 +89,6 @@ impl CleanerMetrics {
         };
         self.deleted.of([outcome]).inc();
     }
-
-    /// Counts an attempt to uninstall a Helm release that has ended.
-    pub(super) fn uninstalled(&self, outcome: &'static str) {
-        self.uninstalled.of([outcome]).inc();
-    }
-
-    /// Sets the number of kinds that are watched.
-    pub(super) fn watched(&self, count: usize) {
-        self.watched.set(i64::try_from(count).unwrap_or(i64::MAX));
-    }
 }
 
 fn outcomes<const N: usize>(all: [&'static str; N]) -> By<1> {
@@ -123,7 +96,7 @@ fn outcomes<const N: usize>(all: [&'static str; N]) -> By<1> {
 }
 
 /// The reason of Ready, as metrics have it.
-fn ready_reason(status: &CleanerStatus) -> &'static str {
+pub(super) fn ready_reason(status: &CleanerStatus) -> &'static str {
     let mut conditions = status.conditions.iter().flatten();
     let ready = conditions.find(|it| it.type_ == condition::READY);
     let is_ready = |reason: &&str| ready.is_some_and(|it| it.reason == *reason);

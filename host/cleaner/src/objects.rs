@@ -391,14 +391,9 @@ const LONG_ANSWERS: usize = 6;
 /// There is no queue: a look that finds no room is made again later, and holds nothing until then.
 #[derive(Clone)]
 pub(super) struct Allowance {
-    taken: Arc<Mutex<Taken>>,
+    /// What is taken, in bytes, by the namespaces of the Cleaners.
+    taken: Arc<Mutex<HashMap<Arc<str>, usize>>>,
     long: Arc<Semaphore>,
-}
-
-#[derive(Default)]
-struct Taken {
-    all: usize,
-    by_namespace: HashMap<Arc<str>, usize>,
 }
 
 /// What the objects of one target take, until it is dropped.
@@ -448,15 +443,12 @@ impl Share {
             return Err(FailureKind::TooLong);
         }
         let mut taken = lock(&self.allowance.taken);
-        let of_namespace = taken.by_namespace.get(&self.namespace);
-        let of_namespace = of_namespace.copied().unwrap_or_default() + bytes;
-        if taken.all + bytes > TOTAL || of_namespace > OF_ONE_NAMESPACE {
+        let all: usize = taken.values().sum();
+        let of_namespace = taken.get(&self.namespace).copied().unwrap_or_default();
+        if all + bytes > TOTAL || of_namespace + bytes > OF_ONE_NAMESPACE {
             return Err(FailureKind::Transient);
         }
-        taken.all += bytes;
-        taken
-            .by_namespace
-            .insert(Arc::clone(&self.namespace), of_namespace);
+        taken.insert(Arc::clone(&self.namespace), of_namespace + bytes);
         drop(taken);
         self.bytes += bytes;
         Ok(())
@@ -466,11 +458,10 @@ impl Share {
 impl Drop for Share {
     fn drop(&mut self) {
         let mut taken = lock(&self.allowance.taken);
-        taken.all -= self.bytes;
-        if let Some(of_namespace) = taken.by_namespace.get_mut(&self.namespace) {
+        if let Some(of_namespace) = taken.get_mut(&self.namespace) {
             *of_namespace -= self.bytes;
             if *of_namespace == 0 {
-                taken.by_namespace.remove(&self.namespace);
+                taken.remove(&self.namespace);
             }
         }
     }

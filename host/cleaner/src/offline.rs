@@ -14,15 +14,14 @@ use podloom_api::{Cleaner, CleanerSpec, CleanerStatus, ConditionResult, PlannedO
 use podloom_cel::{Budget, Program, compile_all, evaluate_all, next_true};
 use podloom_engine::events::Notice;
 use podloom_engine::finding::{Finding, Findings};
-use podloom_engine::kind::ResourceScope;
 use podloom_syntax::names::{dns_label, dns_subdomain};
 
-use crate::checked::{Checked, CheckedTarget, InvalidSpec};
+use crate::checked::{Checked, CheckedTarget};
 use crate::discovery::{Discovery, ServedKind};
 use crate::memory::Recalled;
 use crate::objects::{Objects, Place};
 use crate::plan::plan;
-use crate::read::{IfMissing, Problem, Reader, SeenTarget, Sight, metadata};
+use crate::read::{Problem, Reader, SeenTarget, Sight, metadata};
 use crate::settings::CleanerSettings;
 use crate::world::{Action, Learned, StoredSpec, World};
 use crate::{frozen, snapshot, status, validate};
@@ -118,10 +117,7 @@ impl<'a> Rehearsing<'a> {
             settings,
             ..
         } = question;
-        let checked = Checked::of(spec, namespace, settings);
-        if let Err(InvalidSpec(findings)) = checked {
-            return Err(findings);
-        }
+        let checked = Checked::of(spec, namespace, settings)?;
         let cleaner = Object {
             types: None,
             metadata: ObjectMeta {
@@ -146,10 +142,9 @@ impl<'a> Rehearsing<'a> {
             stage,
             world: World {
                 cleaner,
-                checked,
+                checked: Ok(checked),
                 recalled: Recalled::default(),
                 settings: std::sync::Arc::new(settings.clone()),
-                attempt: None,
                 is_watching: false,
                 jitter: 0.0,
                 learned: Learned::default(),
@@ -227,7 +222,7 @@ impl<'a> Rehearsing<'a> {
             unwatched: Vec::new(),
         };
         for target in self.targets(|target| target.is_evaluated) {
-            match self.read(&target, IfMissing::Problem).await {
+            match self.read(&target).await {
                 Ok(target) => sight.targets.push(target),
                 Err(problem) => sight.problem = sight.problem.or(Some(problem)),
             }
@@ -253,7 +248,7 @@ impl<'a> Rehearsing<'a> {
     async fn doom(&mut self) -> Result<Vec<SeenTarget>, Problem> {
         let mut doomed = Vec::new();
         for target in self.targets(|target| target.is_deleted && !target.is_evaluated) {
-            doomed.push(self.read(&target, IfMissing::Skip).await?);
+            doomed.push(self.read(&target).await?);
         }
         if let Target::Cluster(_) = &self.stage {
             return Ok(doomed);
@@ -290,20 +285,16 @@ impl<'a> Rehearsing<'a> {
         targets.filter(|it| is_wanted(it)).cloned().collect()
     }
 
-    async fn read(
-        &self,
-        target: &CheckedTarget,
-        if_missing: IfMissing,
-    ) -> Result<SeenTarget, Problem> {
+    async fn read(&self, target: &CheckedTarget) -> Result<SeenTarget, Problem> {
         let namespace = self.question.namespace;
         match &self.stage {
             Target::Files(objects) => {
                 let files = (*objects, self.question.settings);
-                files::target(files, target, namespace, if_missing)
+                files::target(files, target, namespace)
             }
             Target::Cluster(reader) => {
                 let kind = reader.kind(target).await?;
-                reader.target(target, &kind, namespace, if_missing).await
+                reader.target(target, &kind, namespace).await
             }
         }
     }
@@ -466,10 +457,7 @@ pub async fn live(client: Client, namespace: &str, name: &str) -> Result<Option<
     if dns_label(namespace).is_err() || dns_subdomain(name).is_err() {
         return Err("it or its namespace has a name that no object has".to_owned());
     }
-    let kind = ServedKind {
-        resource: Cleaner::resource(),
-        scope: ResourceScope::Namespaced,
-    };
+    let kind = ServedKind::namespaced(Cleaner::resource());
     let place = Place {
         kind: &kind,
         namespace: Some(namespace),

@@ -20,15 +20,6 @@ pub(super) struct Reader {
     pub(super) settings: Arc<CleanerSettings>,
 }
 
-/// What it means that a single object does not exist.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum IfMissing {
-    /// Conditions cannot be evaluated.
-    Problem,
-    /// There is nothing to delete.
-    Skip,
-}
-
 impl Reader {
     /// Finds the kind of a target.
     ///
@@ -37,7 +28,7 @@ impl Reader {
     /// If there is no such kind, if that cannot be said now, or if targets must not have it.
     pub(super) async fn kind(&self, target: &CheckedTarget) -> Result<Arc<ServedKind>, Problem> {
         let kind = self.discovery.find(&target.kind).await;
-        let kind = kind.map_err(|error| failed(target, &error).1)?;
+        let kind = kind.map_err(|error| failed(target, &error))?;
         match self.allows(&kind) {
             true => Ok(kind),
             false => Err(not_allowed(target, &kind)),
@@ -53,17 +44,16 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// If the selector cannot match anything, if the API server refuses, or if an object is missing that must be there.
+    /// If the selector cannot match anything, if the API server refuses, or if an object is missing that conditions see.
     pub(super) async fn target(
         &self,
         target: &CheckedTarget,
         kind: &Arc<ServedKind>,
         namespace: &str,
-        if_missing: IfMissing,
     ) -> Result<SeenTarget, Problem> {
         let within = kind.namespace(namespace);
         let mut share = self.objects.share(namespace);
-        let found = match &target.selection {
+        let read = match &target.selection {
             Selection::One(name) => {
                 let place = Place {
                     kind,
@@ -71,38 +61,33 @@ impl Reader {
                     name,
                 };
                 let object = self.objects.get_kept(place, &mut share).await;
-                match object.map_err(|error| failed(target, &error)) {
-                    Ok(Some(object)) => Found::One(object),
-                    Ok(None) if if_missing == IfMissing::Skip => Found::Missing(name.clone()),
-                    Ok(None) => {
-                        let kind = &kind.resource.kind;
-                        let text = format!("there is no {kind} {name} in this namespace");
-                        return Err(Problem::lasting(&target.name, &text));
-                    }
-                    Err(problem) => return Err(self.failed(target, problem).await),
-                }
+                object.map(|it| it.map_or_else(|| Found::Missing(name.clone()), Found::One))
             }
-            Selection::Labelled(Err(error)) => return Err(Problem::lasting(&target.name, error)),
             Selection::Labelled(Ok(selector)) => {
                 let list = self.objects.list(kind, within, selector, &mut share);
-                match list.await {
-                    Ok(list) => Found::List(list),
-                    Err(error) => return Err(self.failed(target, failed(target, &error)).await),
-                }
+                list.await.map(Found::List)
             }
+            Selection::Labelled(Err(error)) => return Err(Problem::lasting(&target.name, error)),
         };
-        Ok(SeenTarget {
-            share: Some(Arc::new(share)),
-            ..seen(target, kind, found)
-        })
-    }
-
-    /// What the discovery knows may be old: the kind may have gone.
-    async fn failed(&self, target: &CheckedTarget, (kind, problem): Failed) -> Problem {
-        if kind == FailureKind::NotServed {
-            self.discovery.forget(&target.kind).await;
+        match read {
+            // If it is only deleted, there is nothing to do.
+            Ok(Found::Missing(name)) if target.is_evaluated => {
+                let kind = &kind.resource.kind;
+                let text = format!("there is no {kind} {name} in this namespace");
+                Err(Problem::lasting(&target.name, &text))
+            }
+            Ok(found) => Ok(SeenTarget {
+                share: Some(Arc::new(share)),
+                ..seen(target, kind, found)
+            }),
+            Err(error) => {
+                // What the discovery knows may be old: the kind may have gone.
+                if error.kind == FailureKind::NotServed {
+                    self.discovery.forget(&target.kind).await;
+                }
+                Err(failed(target, &error))
+            }
         }
-        problem
     }
 }
 
@@ -125,16 +110,12 @@ pub(super) fn not_allowed(target: &CheckedTarget, kind: &ServedKind) -> Problem 
     Problem::lasting(&target.name, &text)
 }
 
-/// A request for a target that failed.
-type Failed = (FailureKind, Problem);
-
-fn failed(target: &CheckedTarget, error: &RequestError) -> Failed {
-    let problem = Problem {
+fn failed(target: &CheckedTarget, error: &RequestError) -> Problem {
+    Problem {
         target: target.name.clone(),
         message: error.to_string(),
         is_transient: error.is_transient(),
-    };
-    (error.kind, problem)
+    }
 }
 
 /// Returns a target as it was seen.
@@ -259,4 +240,9 @@ impl SeenTarget {
 /// Returns a text of an object's metadata; empty if there is none.
 pub(super) fn metadata<'a>(object: &'a Value, field: &str) -> &'a str {
     object["metadata"][field].as_str().unwrap_or_default()
+}
+
+/// Returns whether the deletion of an object has begun.
+pub(super) fn is_terminating(object: &Value) -> bool {
+    !object["metadata"]["deletionTimestamp"].is_null()
 }

@@ -45,17 +45,13 @@ pub struct GroupResource {
 }
 
 /// Why a text is no [`GroupResource`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "this is no kind; write its plural and its group with a dot between them, such as clusterroles.rbac.authorization.k8s.io, or \
-     only the plural for the core, such as namespaces"
-)]
-pub struct GroupResourceError;
+const NO_KIND: &str = "this is no kind; write its plural and its group with a dot between them, such as clusterroles.rbac.authorization.k8s.io, or \
+     only the plural for the core, such as namespaces";
 
 impl FromStr for GroupResource {
-    type Err = GroupResourceError;
+    type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Self, GroupResourceError> {
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (plural, group) = text.split_once('.').unwrap_or((text, ""));
         let is_valid = dns_label(plural).is_ok()
             && (dns_subdomain(group).is_ok() || (group.is_empty() && !text.ends_with('.')));
@@ -64,7 +60,7 @@ impl FromStr for GroupResource {
                 plural: plural.to_owned(),
                 group: group.to_owned(),
             })
-            .ok_or(GroupResourceError)
+            .ok_or(NO_KIND)
     }
 }
 

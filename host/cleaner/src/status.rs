@@ -11,7 +11,6 @@ use podloom_api::{
 use podloom_cel::{Evaluation, Failure, Outcome};
 use podloom_engine::conditions::{ConditionStatus, NewCondition, conditions};
 
-use crate::checked::InvalidSpec;
 use crate::frozen::Refusal;
 use crate::read::{Problem, SeenTarget, Sight};
 use crate::snapshot;
@@ -159,12 +158,10 @@ pub(super) fn results(world: &World) -> Option<Vec<ConditionResult>> {
 
 fn of_evaluation(evaluation: &Evaluation) -> Vec<ConditionResult> {
     let result = |(index, outcome): (usize, &Outcome)| {
-        let mut remarks = evaluation.remarks.iter();
-        let remark = remarks.find(|remark| remark.index == index);
         let plain = |result| ConditionResult {
             index: i32::try_from(index).unwrap_or(i32::MAX),
             result,
-            message: remark.map(|remark| remark.message.clone()),
+            message: evaluation.remarks.get(&index).cloned(),
         };
         match outcome {
             Outcome::True => plain(ConditionVerdict::True),
@@ -185,27 +182,21 @@ fn of_failure(failure: &Failure) -> ConditionResult {
 
 /// The condition `TargetsWatched`; none if conditions see no target.
 fn targets_watched(sight: &Sight) -> Option<NewCondition> {
-    if !sight.unwatched.is_empty() {
+    let is_any_seen = sight.targets.iter().any(|target| target.is_evaluated);
+    let (status, reason, message) = if !sight.unwatched.is_empty() {
         let kinds = sight.unwatched.join(", ");
         let message = format!(
             "the operator may not list and watch {kinds}: grant it both, or changes are noticed only at the next scheduled evaluation"
         );
-        return Some(NewCondition::new(
-            condition::TARGETS_WATCHED,
-            ConditionStatus::False,
-            reason::WATCH_FORBIDDEN,
-            message,
-        ));
-    }
-    let is_any_seen = sight.targets.iter().any(|target| target.is_evaluated);
-    (is_any_seen || sight.problem.is_some()).then(|| {
-        NewCondition::new(
-            condition::TARGETS_WATCHED,
-            ConditionStatus::True,
-            reason::WATCHING,
-            "changes of targets are noticed at once",
-        )
-    })
+        (ConditionStatus::False, reason::WATCH_FORBIDDEN, message)
+    } else if is_any_seen || sight.problem.is_some() {
+        let message = "changes of targets are noticed at once".to_owned();
+        (ConditionStatus::True, reason::WATCHING, message)
+    } else {
+        return None;
+    };
+    let type_ = condition::TARGETS_WATCHED;
+    Some(NewCondition::new(type_, status, reason, message))
 }
 
 /// The conditions while objects are deleted.
@@ -242,9 +233,7 @@ fn terminating(progress: &DeletionProgress, late: Option<&str>) -> Vec<NewCondit
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Standing<'a> {
     /// For another spec, since this one cannot be used.
-    Invalid(&'a InvalidSpec),
-    /// For another spec, since our types cannot hold this one.
-    Malformed(&'a str),
+    Invalid(&'a str),
     /// For other conditions, since these do not compile.
     Uncompiled(&'a [Failure]),
     /// For its time.
@@ -266,11 +255,7 @@ impl Standing<'_> {
     pub(super) fn ready(&self) -> NewCondition {
         use ConditionStatus::{False, True, Unknown};
         let (status, reason, message) = match self {
-            Self::Invalid(error) => (False, reason::INVALID_SPEC, error.to_string()),
-            Self::Malformed(error) => {
-                let message = format!("the spec cannot be read: {error}");
-                (False, reason::INVALID_SPEC, message)
-            }
+            Self::Invalid(error) => (False, reason::INVALID_SPEC, (*error).to_owned()),
             Self::Uncompiled(failures) => {
                 let messages: Vec<&str> =
                     failures.iter().map(|failure| &*failure.message).collect();

@@ -9,7 +9,7 @@ use podloom_api::{CleanerSpec, duration};
 use podloom_cel::{Evaluator, Failure, Tenant};
 use podloom_engine::finding::{FieldPath, Finding, Findings, Subject};
 
-use crate::checked::{Checked, InvalidSpec, Selection};
+use crate::checked::{Checked, Selection};
 use crate::settings::CleanerSettings;
 
 /// The field of a mistake that depends on the operator's flags, which whoever checks may not know.
@@ -17,14 +17,14 @@ const NAMESPACE: &str = "metadata.namespace";
 
 /// Checks the spec of a Cleaner in a namespace, all but its conditions.
 ///
-/// What makes it an `InvalidSpec` is refused; a namespace that is excluded is only a warning, since the operator may have other flags.
+/// What makes it `InvalidSpec` is refused; a namespace that is excluded is only a warning, since the operator may have other flags.
 pub fn spec(spec: &CleanerSpec, namespace: &str, settings: &CleanerSettings) -> Findings {
     let mut findings = match Checked::of(spec, namespace, settings) {
         Ok(checked) => Findings {
             refusals: Vec::new(),
             warnings: unmatchable(&checked),
         },
-        Err(InvalidSpec(problems)) => {
+        Err(problems) => {
             let excluded = FieldPath::dotted(NAMESPACE);
             let (warnings, refusals) = problems.into_iter().partition(|it| it.path == excluded);
             Findings { refusals, warnings }

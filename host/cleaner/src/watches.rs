@@ -84,7 +84,8 @@ impl Watches {
         for place in before.difference(&after) {
             kinds.remove(place, &id.uid);
         }
-        self.0.metrics.watched(kinds.count());
+        let count = i64::try_from(kinds.count()).unwrap_or(i64::MAX);
+        self.0.metrics.watched.set(count);
     }
 
     /// Ends what a Cleaner is interested in.
@@ -139,7 +140,7 @@ impl Inner {
     }
 
     /// Puts down what the API server answers to a watch, and wakes those to whom something else was told.
-    fn answered(self: &Arc<Self>, kind: &KindKey, namespace: Option<&Arc<str>>, answer: Answer) {
+    fn answered(self: &Arc<Self>, kind: &KindKey, namespace: &Option<Arc<str>>, answer: Answer) {
         let mut state = lock(&self.state);
         let State { index, kinds } = &mut *state;
         let starts = kinds.answered(kind, namespace, answer);
@@ -192,8 +193,8 @@ struct Kind {
     users: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
     /// What was last told to those of a namespace.
     told: BTreeMap<Arc<str>, Answer>,
-    wide: Option<Running>,
-    narrow: BTreeMap<Arc<str>, Running>,
+    /// By their namespaces; none for all of them.
+    watches: BTreeMap<Option<Arc<str>>, Running>,
 }
 
 /// A watch that runs. It ends when this is dropped.
@@ -244,8 +245,7 @@ impl Kinds {
             served: Arc::clone(served),
             users: BTreeMap::new(),
             told: BTreeMap::new(),
-            wide: None,
-            narrow: BTreeMap::new(),
+            watches: BTreeMap::new(),
         });
         let users = kind.users.entry(Arc::clone(namespace)).or_default();
         users.insert(Arc::clone(uid));
@@ -262,7 +262,7 @@ impl Kinds {
             if users.is_empty() {
                 kind.users.remove(namespace);
                 kind.told.remove(namespace);
-                kind.narrow.remove(namespace);
+                kind.watches.remove(&Some(Arc::clone(namespace)));
             }
         }
         if kind.users.is_empty() {
@@ -280,7 +280,7 @@ impl Kinds {
         for watched in watches {
             let (key, namespace) = (watched.0.key(), watched.1.clone());
             let task = self.tasks.spawn(run(watched));
-            match self.running(&key, namespace.as_ref()) {
+            match self.running(&key, &namespace) {
                 Some(running) => running.task = Some(task),
                 None => task.abort(),
             }
@@ -291,7 +291,7 @@ impl Kinds {
     fn answered(
         &mut self,
         key: &KindKey,
-        namespace: Option<&Arc<str>>,
+        namespace: &Option<Arc<str>>,
         answer: Answer,
     ) -> Vec<Watched> {
         if let Some(running) = self.running(key, namespace) {
@@ -301,8 +301,8 @@ impl Kinds {
         let Some(kind) = self.kinds.get_mut(key) else {
             return Vec::new();
         };
-        if kind.wide_answer() == Some(Answer::Watching) {
-            kind.narrow.clear();
+        if kind.asked(None) == Some(Answer::Watching) {
+            kind.watches.retain(|namespace, _| namespace.is_none());
         }
         kind.lacking(is_wide)
     }
@@ -344,23 +344,20 @@ impl Kinds {
             .collect()
     }
 
-    fn running(&mut self, key: &KindKey, namespace: Option<&Arc<str>>) -> Option<&mut Running> {
-        let kind = self.kinds.get_mut(key)?;
-        match namespace {
-            None => kind.wide.as_mut(),
-            Some(namespace) => kind.narrow.get_mut(namespace),
-        }
+    fn running(&mut self, key: &KindKey, of: &Option<Arc<str>>) -> Option<&mut Running> {
+        self.kinds.get_mut(key)?.watches.get_mut(of)
     }
 }
 
 impl Kind {
-    fn wide_answer(&self) -> Option<Answer> {
-        self.wide.as_ref().map(|wide| wide.answer)
+    /// What the API server says to the watch of a namespace, or of all.
+    fn asked(&self, of: Option<&Arc<str>>) -> Option<Answer> {
+        let watch = self.watches.get(&of.cloned());
+        watch.map(|watch| watch.answer)
     }
 
     fn answer(&self, namespace: &Arc<str>) -> Answer {
-        let narrow = self.narrow.get(namespace).map(|narrow| narrow.answer);
-        match (self.wide_answer(), narrow) {
+        match (self.asked(None), self.asked(Some(namespace))) {
             (Some(Answer::Watching), _) => Answer::Watching,
             (_, Some(narrow)) => narrow,
             (Some(wide), None) => wide,
@@ -372,22 +369,16 @@ impl Kind {
     fn lacking(&mut self, is_wide: bool) -> Vec<Watched> {
         let is_in_namespaces = self.served.scope == ResourceScope::Namespaced;
         let is_wide = is_wide || !is_in_namespaces;
-        let mut lacking = Vec::new();
-        if is_wide && self.wide.is_none() {
-            self.wide = Some(Running::new());
-            lacking.push(None);
-        }
-        let is_narrow = !is_wide || self.wide_answer() == Some(Answer::Forbidden);
+        let mut needed = Vec::from_iter(is_wide.then_some(None));
+        let is_narrow = !is_wide || self.asked(None) == Some(Answer::Forbidden);
         if is_narrow && is_in_namespaces {
-            for namespace in self.users.keys() {
-                if !self.narrow.contains_key(namespace) {
-                    self.narrow.insert(Arc::clone(namespace), Running::new());
-                    lacking.push(Some(Arc::clone(namespace)));
-                }
-            }
+            needed.extend(self.users.keys().cloned().map(Some));
         }
-        let watched = |namespace| (Arc::clone(&self.served), namespace);
-        lacking.into_iter().map(watched).collect()
+        needed.retain(|of| !self.watches.contains_key(of));
+        let watches = needed.iter().map(|of| (of.clone(), Running::new()));
+        self.watches.extend(watches);
+        let watched = |of| (Arc::clone(&self.served), of);
+        needed.into_iter().map(watched).collect()
     }
 }
 
@@ -433,7 +424,7 @@ async fn run(inner: Weak<Inner>, watched: Watched) {
                     .index
                     .missing(&key, namespace.as_deref(), &there);
                 inner.alarms.ring(&missing);
-                inner.answered(&key, namespace.as_ref(), Answer::Watching);
+                inner.answered(&key, &namespace, Answer::Watching);
             }
             Event::Apply(object) | Event::Delete(object) => {
                 inner.changed(&place(&key, &object.metadata), &object.metadata);
@@ -472,7 +463,7 @@ fn on_error(
             Some(401 | 403 | 405) => {
                 tracing::debug!(%kind, namespace = namespace_name, "targets may not be watched");
                 if let Some(inner) = inner.upgrade() {
-                    inner.answered(&kind, namespace.as_ref(), Answer::Forbidden);
+                    inner.answered(&kind, &namespace, Answer::Forbidden);
                 }
             }
             // It is tried again until the next look finds the same.

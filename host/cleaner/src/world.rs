@@ -12,25 +12,22 @@ use podloom_engine::write::MetadataPatch;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use crate::checked::{Checked, InvalidSpec};
-use crate::delivery::Attempt;
+use crate::checked::{Checked, joined};
 use crate::helm::{HelmAction, HelmLearned, HelmOutcome, HelmRules, HelmWorld};
 use crate::memory;
-use crate::memory::{Compiled, Looked, Recalled};
+use crate::memory::{Attempt, Compiled, Looked, Recalled};
 use crate::read::{Problem, SeenTarget, Sight};
 use crate::settings::CleanerSettings;
 
 /// A Cleaner, and what is known around it.
 pub(super) struct World {
     pub(super) cleaner: StoredCleaner,
-    /// Its spec, if it can be used.
-    pub(super) checked: Result<Checked, InvalidSpec>,
+    /// Its spec, or why it cannot be used.
+    pub(super) checked: Result<Checked, String>,
     /// What the process remembers of it.
     pub(super) recalled: Recalled,
     /// The operator's flags.
     pub(super) settings: Arc<CleanerSettings>,
-    /// The last attempt of this process to deliver its CloudEvent, or the one that runs.
-    pub(super) attempt: Option<Attempt>,
     /// Whether kinds are watched for it.
     pub(super) is_watching: bool,
     /// By which part of the period its next look may be late.
@@ -59,8 +56,6 @@ pub(super) struct Learned {
     pub(super) has_deleted: bool,
     /// Whether it was confirmed in this pass which objects still exist.
     pub(super) has_confirmed: bool,
-    /// Whether the CloudEvent could not be sent in this pass, since too many others are.
-    pub(super) is_delivery_full: bool,
     /// What is known of the Helm release.
     pub(super) helm: HelmLearned,
 }
@@ -217,8 +212,8 @@ pub(super) enum ActionOutcome {
     Deleted(Vec<(usize, Fate)>),
     /// Which objects of the plan are gone, by their places in it.
     Confirmed(Vec<usize>),
-    /// The attempt to send the CloudEvent that runs now; none if there is no room.
-    Delivering(Option<Attempt>),
+    /// The attempt to send the CloudEvent that runs now, or is postponed.
+    Delivering(Attempt),
     /// What came of an action for the Helm release.
     Helm(HelmOutcome),
 }
@@ -249,6 +244,18 @@ impl StoredSpec {
     /// Returns the spec, if our types can hold it.
     pub(super) fn spec(&self) -> Option<&CleanerSpec> {
         self.0.as_deref().ok()
+    }
+}
+
+/// Returns the spec of a Cleaner, or why it cannot be used.
+pub(super) fn checked(
+    cleaner: &StoredCleaner,
+    settings: &CleanerSettings,
+) -> Result<Checked, String> {
+    let namespace = cleaner.metadata.namespace.as_deref().unwrap_or_default();
+    match &cleaner.spec.0 {
+        Ok(spec) => Checked::of(spec, namespace, settings).map_err(|found| joined(&found)),
+        Err(error) => Err(format!("the spec cannot be read: {error}")),
     }
 }
 

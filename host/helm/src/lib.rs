@@ -4,7 +4,7 @@
 //! of the chart. To uninstall a release, as `helm uninstall` does:
 //!
 //! 1. [`Release::decode`] reads the record of the highest revision.
-//! 2. [`Release::hooks`] says which hooks run before and after the deletion, and [`Hook::object`] which object each creates.
+//! 2. [`Release::hooks`] says which hooks run before and after the deletion, and [`Hook::document`] which object each creates.
 //! 3. [`Release::uninstalling`] is the payload that says that the release is being uninstalled.
 //! 4. [`Release::objects`] says which objects are deleted, in which order, and which stay; [`Record::owns`] tells of an object in
 //!    another namespace, or in none, whether it really belongs to the release.
@@ -35,8 +35,8 @@
 mod manifest;
 mod release;
 
-pub use manifest::{ChartObject, ChartObjects, Kept, KeptBecause, ManifestError};
+pub use manifest::{ChartObject, ChartObjects, ManifestError};
 pub use release::{
-    Hook, HookDeletePolicy, HookEvent, HookObject, PayloadError, Record, Release, SECRET_KEY,
-    SECRET_TYPE, SIZE_MAX, Status, annotation, label, unpacked_size,
+    Hook, HookDeletePolicy, HookEvent, PayloadError, Record, Release, SECRET_KEY, SECRET_TYPE,
+    SIZE_MAX, Status, annotation, label, unpacked_size,
 };

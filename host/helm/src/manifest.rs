@@ -62,8 +62,9 @@ const ORDER: [&str; 31] = [
 pub struct ChartObjects {
     /// Those that are deleted, in this order.
     pub deleted: Vec<ChartObject>,
-    /// Those that stay.
-    pub kept: Vec<Kept>,
+    /// Those that stay: they have the annotation `helm.sh/resource-policy`, whatever its value, as in Helm; or their name was generated,
+    /// and nobody knows which. A hook is no object of the release.
+    pub kept: Vec<ChartObject>,
 }
 
 /// An object of a release.
@@ -77,27 +78,6 @@ pub struct ChartObject {
     pub namespace: String,
     /// Its name.
     pub name: String,
-}
-
-/// An object that stays.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Kept {
-    /// The object.
-    pub object: ChartObject,
-    /// Why it stays.
-    pub because: KeptBecause,
-}
-
-/// Why an object stays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum KeptBecause {
-    /// It has the annotation `helm.sh/resource-policy`. Helm asks for the value `keep`, but deletes no object with another value
-    /// either.
-    Policy,
-    /// It is a hook, which is only created when it runs.
-    Hook,
-    /// Its name was generated, and nobody knows which.
-    Nameless,
 }
 
 /// Why a manifest cannot be used.
@@ -140,7 +120,8 @@ struct Metadata {
     annotations: Option<Annotations>,
 }
 
-#[derive(Deserialize, Default, Clone, Copy)]
+/// What keeps an object.
+#[derive(Deserialize, Default, Clone, Copy, PartialEq)]
 #[serde(default)]
 struct Annotations {
     #[serde(rename = "helm.sh/resource-policy", deserialize_with = "present")]
@@ -159,14 +140,15 @@ pub(crate) fn read(manifest: &str, namespace: &str) -> Result<ChartObjects, Mani
     let mut objects = ChartObjects::default();
     let mut found = Vec::new();
     for document in parse::<Document>(manifest, VALUES_MAX)? {
-        flatten(document, None, None, &mut found);
+        flatten(document, None, Annotations::default(), &mut found);
     }
-    for (number, (document, because)) in found.into_iter().enumerate() {
+    for (number, (document, annotations)) in found.into_iter().enumerate() {
         let object = object(document, namespace).ok_or(ManifestError::NoKind(number + 1))?;
-        let nameless = object.name.is_empty().then_some(KeptBecause::Nameless);
-        match because.or(nameless) {
-            Some(because) => objects.kept.push(Kept { object, because }),
-            None => objects.deleted.push(object),
+        match annotations.has_policy || object.name.is_empty() {
+            // It is only created when it runs.
+            _ if annotations.is_hook => {}
+            true => objects.kept.push(object),
+            false => objects.deleted.push(object),
         }
     }
     // A stable sort: objects of one kind stay in the order of the chart.
@@ -183,8 +165,8 @@ type ItemKind<'a> = Option<(&'a str, &'a str)>;
 fn flatten(
     mut document: Document,
     of_list: ItemKind<'_>,
-    kept: Option<KeptBecause>,
-    found: &mut Vec<(Document, Option<KeptBecause>)>,
+    kept: Annotations,
+    found: &mut Vec<(Document, Annotations)>,
 ) {
     if let (None, None, Some((api_version, kind))) =
         (&document.api_version, &document.kind, of_list)
@@ -192,16 +174,11 @@ fn flatten(
         document.api_version = Some(api_version.to_owned());
         document.kind = Some(kind.to_owned());
     }
-    let annotations = document.metadata.as_ref().and_then(|it| it.annotations);
-    let annotations = annotations.unwrap_or_default();
-    let own = match annotations {
-        Annotations { is_hook: true, .. } => Some(KeptBecause::Hook),
-        Annotations {
-            has_policy: true, ..
-        } => Some(KeptBecause::Policy),
-        _ => None,
+    let own = document.metadata.as_ref().and_then(|it| it.annotations);
+    let kept = match kept == Annotations::default() {
+        true => own.unwrap_or_default(),
+        false => kept,
     };
-    let kept = kept.or(own);
     let kind = document.kind.as_deref().unwrap_or_default();
     let (Some(item), Some(items)) = (kind.strip_suffix("List"), document.items.take()) else {
         found.push((document, kept));

@@ -38,25 +38,13 @@ pub struct Release {
 #[derive(Deserialize, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
-    /// It is installed.
-    Deployed,
     /// Its objects are gone; only its records are left.
     Uninstalled,
-    /// A later revision has replaced it.
-    Superseded,
-    /// It could not be installed.
-    Failed,
     /// It is being uninstalled.
     Uninstalling,
-    /// It is being installed.
-    PendingInstall,
-    /// It is being installed over an earlier one.
-    PendingUpgrade,
-    /// It is being installed over a later one.
-    PendingRollback,
     /// Anything else.
     #[serde(other)]
-    Unknown,
+    Other,
 }
 
 impl Release {
@@ -158,8 +146,6 @@ pub mod label {
     pub const OWNER: (&str, &str) = ("owner", "helm");
     /// The name of the release.
     pub const NAME: &str = "name";
-    /// The revision, as a number.
-    pub const VERSION: &str = "version";
     /// The status of the release.
     pub const STATUS: &str = "status";
 }
@@ -408,17 +394,6 @@ pub enum HookDeletePolicy {
     Other,
 }
 
-/// The object of a hook.
-///
-/// `Debug` does not show the object itself, which may hold secrets.
-#[derive(Clone, PartialEq)]
-pub struct HookObject {
-    /// Which object this is.
-    pub object: ChartObject,
-    /// The object itself.
-    pub document: Value,
-}
-
 /// Go writes empty lists as null.
 fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
@@ -449,28 +424,31 @@ impl Hook {
     ///
     /// A hook that has several objects, or none, or another one than it says, is an error. So is an object without a name, which
     /// could not be found again.
-    pub fn object(&self, namespace: &str) -> Result<HookObject, ManifestError> {
-        let object = self.identity(namespace)?;
-        let documents: Vec<Value> = manifest::hook_documents(&self.manifest)?;
-        let [document] =
-            <[Value; 1]>::try_from(documents).map_err(|_| ManifestError::NoHookObject)?;
-        Ok(HookObject { object, document })
+    pub fn document(&self, namespace: &str) -> Result<Value, ManifestError> {
+        self.identity(namespace)?;
+        only(manifest::hook_documents(&self.manifest)?)
     }
 
     /// Returns which object that is. It takes little memory, whatever the object has.
     ///
     /// # Errors
     ///
-    /// As [`object`](Self::object).
+    /// As [`document`](Self::document).
     pub fn identity(&self, namespace: &str) -> Result<ChartObject, ManifestError> {
-        let heads: Vec<Document> = manifest::hook_documents(&self.manifest)?;
-        let [head] = <[Document; 1]>::try_from(heads).map_err(|_| ManifestError::NoHookObject)?;
+        let head: Document = only(manifest::hook_documents(&self.manifest)?)?;
         let object = manifest::object(head, namespace).ok_or(ManifestError::NoKind(1))?;
         match object.name.is_empty() || object.name != self.name || object.kind != self.kind {
             true => Err(ManifestError::OtherHookObject),
             false => Ok(object),
         }
     }
+}
+
+/// The one document of a hook.
+fn only<T>(documents: Vec<T>) -> Result<T, ManifestError> {
+    let one = <[T; 1]>::try_from(documents);
+    one.map(|[one]| one)
+        .map_err(|_| ManifestError::NoHookObject)
 }
 
 impl fmt::Debug for Hook {
@@ -481,14 +459,6 @@ impl fmt::Debug for Hook {
             .field("weight", &self.weight)
             .field("events", &self.events)
             .field("delete_policies", &self.delete_policies)
-            .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for HookObject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HookObject")
-            .field("object", &self.object)
             .finish_non_exhaustive()
     }
 }

@@ -16,11 +16,7 @@ fn check(condition: &str, expected: Option<&str>) {
     variables.insert("job", &job).expect("it is not deep");
     let now = jiff::Timestamp::UNIX_EPOCH;
     let evaluation = evaluate_all(&programs, &variables, now, Budget::EVALUATION);
-    let remarks: Vec<&str> = evaluation
-        .remarks
-        .iter()
-        .map(|it| it.message.as_str())
-        .collect();
+    let remarks: Vec<&str> = evaluation.remarks.values().map(String::as_str).collect();
     let expected = expected.map(|it| format!("conditions[0]: {it}"));
     assert_eq!(remarks, expected.as_slice(), "{condition}");
 }

@@ -58,10 +58,3 @@ fn an_error_ends_the_search() {
     assert_eq!(found, Err("no"));
     assert_eq!(looks, 4);
 }
-
-#[test]
-fn seconds_are_counted_from_the_one_that_has_begun() {
-    let second = |text: &str| whole_second(text.parse().expect("a timestamp"));
-    assert_eq!(second("1970-01-01T00:00:05.9Z"), 5);
-    assert_eq!(second("1969-12-31T23:59:58.5Z"), -2);
-}

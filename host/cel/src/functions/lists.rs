@@ -7,7 +7,7 @@ use cel::ExecutionError;
 use cel::common::types::CelInt;
 use cel::common::value::Val;
 
-use super::{Arguments, Returned, int, list, number, wrong};
+use super::{Arguments, Returned, int, list, number, place, wrong};
 use crate::meter;
 use crate::value::{Key, List, Value, equal, no_overload, text_steps};
 
@@ -60,7 +60,7 @@ pub(super) fn slice<'b, 'v>(arguments: Arguments<'b, 'v>) -> Returned<'b, 'v> {
         let message = format!("no elements {from} to {to} in a list of {}", elements.len());
         return Err(ExecutionError::function_error("slice", message));
     };
-    copies(part)
+    copies(part.iter())
 }
 
 /// `list.flatten()` and `list.flatten(depth)`: the elements of the lists in it, in their place.
@@ -121,10 +121,7 @@ pub(super) fn distinct<'b, 'v>(arguments: Arguments<'b, 'v>) -> Returned<'b, 'v>
 
 /// `list.reverse_list()`, and `list.reverse()`.
 pub(super) fn reverse<'b, 'v>(arguments: Arguments<'b, 'v>) -> Returned<'b, 'v> {
-    let elements = list("reverse_list", &arguments)?.elements();
-    meter::charge(meter::of_size(elements.len()))?;
-    let reversed: Result<_, _> = elements.iter().rev().map(Value::copied).collect();
-    Ok(Value::List(List::new(reversed?)).into_cow())
+    copies(list("reverse_list", &arguments)?.elements().iter().rev())
 }
 
 /// `lists.range(n)`: the numbers from 0 up to, but without, n.
@@ -157,13 +154,12 @@ pub(super) fn position<'b, 'v>(
     };
     // A comparison that the budget ended looks like one that failed.
     meter::charge(0)?;
-    let position = found.map_or_else(|| Value::Int(CelInt::from(-1)), number);
-    Ok(position.into_cow())
+    Ok(place(found))
 }
 
-fn copies<'b, 'v>(elements: &[Value]) -> Returned<'b, 'v> {
+fn copies<'a, 'b, 'v>(elements: impl ExactSizeIterator<Item = &'a Value>) -> Returned<'b, 'v> {
     meter::charge(meter::of_size(elements.len()))?;
-    let copies: Result<_, _> = elements.iter().map(Value::copied).collect();
+    let copies: Result<_, _> = elements.map(Value::copied).collect();
     Ok(Value::List(List::new(copies?)).into_cow())
 }
 

@@ -5,11 +5,11 @@
 use std::cell::RefCell;
 
 use cel::ExecutionError;
-use cel::common::types::{CelBool, CelInt, CelString};
+use cel::common::types::{CelBool, CelString};
 use regex::{Regex, RegexBuilder};
 
 use super::lists;
-use super::{Arguments, Returned, int, list, number, text, wrong};
+use super::{Arguments, Returned, int, list, place, text, wrong};
 use crate::meter;
 use crate::value::{List, Value};
 
@@ -113,10 +113,7 @@ fn byte_at(text: &str, position: usize) -> Option<usize> {
 
 /// The position behind what was before; -1 if nothing was found.
 fn position<'b, 'v>(before: Option<&str>) -> super::CowVal<'b, 'v> {
-    let position = before.map(|before| number(before.chars().count()));
-    position
-        .unwrap_or_else(|| Value::Int(CelInt::from(-1)))
-        .into_cow()
+    place(before.map(|before| before.chars().count()))
 }
 
 /// `["a", "b"].join()` and `["a", "b"].join(", ")`.

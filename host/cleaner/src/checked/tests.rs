@@ -4,7 +4,7 @@ use kube::core::{Selector, SelectorExt};
 use podloom_api::CleanerSpec;
 use serde_json::{Value, json};
 
-use super::{Checked, Selection};
+use super::{Checked, Selection, joined};
 use crate::settings::CleanerSettings;
 
 fn read(spec: Value) -> Result<Checked, String> {
@@ -13,7 +13,7 @@ fn read(spec: Value) -> Result<Checked, String> {
         excluded_namespaces: ["kube-system".to_owned()].into(),
         ..CleanerSettings::default()
     };
-    Checked::of(&spec, "demo", &settings).map_err(|error| error.to_string())
+    Checked::of(&spec, "demo", &settings).map_err(|findings| joined(&findings))
 }
 
 fn target(reference: &Value) -> Value {
@@ -63,7 +63,7 @@ fn an_excluded_namespace_is_refused() {
         ..CleanerSettings::default()
     };
     let error = Checked::of(&spec, "kube-system", &settings).unwrap_err();
-    assert!(error.to_string().starts_with(
+    assert!(joined(&error).starts_with(
         "metadata.namespace: the operator deletes nothing in the namespace kube-system"
     ));
 }

@@ -8,19 +8,26 @@ use http::{HeaderMap, HeaderName, Method, StatusCode};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
+use podloom_engine::backoff::jittered;
 use podloom_engine::outbound::{
     Cidr, Client, OutboundMetrics, Policy, Request, RequestErrorKind, RequestLimits, Resolve,
     Response, Roots, Rules, Settings, Tls, Url,
 };
+use podloom_engine::plan::later;
 use podloom_engine::shown::at_most;
 
 use crate::delivery::event::CloudEvent;
+use crate::delivery::wait;
+use crate::memory::{Attempt, AttemptState};
+use crate::settings::CleanerSettings;
 
 /// How many attempts run at once.
 pub(super) const ATTEMPTS: u16 = 32;
 /// How many of them are of Cleaners of one namespace: one whose sinks hang leaves the others for the rest.
 pub(super) const ATTEMPTS_PER_NAMESPACE: u16 = 8;
 
+/// How long to wait if too many of our requests run.
+const BUSY: Duration = Duration::from_secs(2);
 /// How much is kept of why an attempt failed, in bytes: a status holds no more.
 const MESSAGE_MAX: usize = 256;
 
@@ -38,82 +45,87 @@ const LIMITS: RequestLimits = RequestLimits {
     concurrency_per_host: ATTEMPTS,
 };
 
-/// What decides where events may go, and who is trusted there.
-#[derive(Clone)]
-pub(crate) struct SinkSettings {
-    /// Whether sinks may be on this machine itself.
-    pub(crate) allows_loopback: bool,
-    /// Looks up their names.
-    pub(crate) resolver: Arc<dyn Resolve>,
-    /// The measurements of requests.
-    pub(crate) outbound: OutboundMetrics,
-}
-
 /// Sends events.
-pub(super) struct SinkClient {
+pub(crate) struct SinkClient {
     client: Client,
     /// None if the certificates of this machine cannot be read: then only sinks without TLS can be used.
     tls: Result<Tls, String>,
 }
 
-/// What came of an attempt.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Sent {
-    /// The sink accepted the event.
-    Accepted,
-    /// It did not. The message is in our words: nothing of it is from the sink.
-    Failed {
-        message: String,
-        retry_after: Option<Duration>,
-    },
-    /// Too many of our requests run. This says nothing about the sink.
-    Busy,
-}
-
 impl SinkClient {
-    /// Returns a client. It sends nothing yet.
-    pub(super) fn new(settings: &SinkSettings) -> Self {
-        let tls = Tls::new(&Roots::Public, None).map_err(|error| error.to_string());
-        Self::with_tls(settings, tls)
-    }
-
-    /// Does what [`new`](Self::new) does, with other authorities.
-    pub(super) fn with_tls(settings: &SinkSettings, tls: Result<Tls, String>) -> Self {
+    /// Returns a client that looks up the names of sinks so. It sends nothing yet.
+    pub(crate) fn new(
+        settings: &CleanerSettings,
+        resolver: Arc<dyn Resolve>,
+        outbound: OutboundMetrics,
+    ) -> Self {
         let requests = Settings {
             system: "cleaner-sink",
             rules: Rules {
                 // A sink may be in the cluster.
                 policy: Policy::NotLocal,
-                allow: loopback(settings.allows_loopback),
+                allow: loopback(settings.allow_loopback_sinks),
                 deny: Vec::new(),
                 flag: "--cleaner-allow-loopback-sinks",
             },
             limits: LIMITS,
         };
-        let resolver = Arc::clone(&settings.resolver);
         Self {
-            client: Client::new(requests, resolver, settings.outbound.clone()),
-            tls,
+            client: Client::new(requests, resolver, outbound),
+            tls: Tls::new(&Roots::Public, None).map_err(|error| error.to_string()),
         }
     }
 
-    /// Sends an event of a Cleaner of this namespace once. A sink that accepts an event may do so although this says otherwise: its answer
-    /// may be lost.
+    /// Makes an attempt for a Cleaner of this namespace, and returns it with what came of it. A sink that accepts an event may do so
+    /// although this says otherwise: its answer may be lost.
     pub(super) async fn send(
+        &self,
+        namespace: &str,
+        attempt: Attempt,
+        event: CloudEvent,
+        now: impl Fn() -> Timestamp,
+    ) -> Attempt {
+        let answer = self.answer(namespace, &attempt.sink, event).await;
+        let now = now();
+        let pause = |wait| now..later(now, jittered(wait));
+        let (message, retry_after) = match answer {
+            Ok(response) if response.status.is_success() => {
+                return Attempt {
+                    failures: 0,
+                    state: AttemptState::Accepted,
+                    ..attempt
+                };
+            }
+            Err(None) => {
+                return Attempt {
+                    state: AttemptState::Postponed(pause(BUSY)),
+                    ..attempt
+                };
+            }
+            Ok(response) => {
+                let retry_after = retry_after(&response.headers, now);
+                (refusal(response.status), retry_after)
+            }
+            Err(Some(message)) => (at_most(MESSAGE_MAX, message), None),
+        };
+        let failures = attempt.failures.saturating_add(1);
+        Attempt {
+            failures,
+            state: AttemptState::Failed(message, pause(wait(failures, retry_after))),
+            ..attempt
+        }
+    }
+
+    /// The answer of a sink, or why there is none: nothing is said if too many of our requests run, which says nothing about the sink.
+    async fn answer(
         &self,
         namespace: &str,
         sink: &str,
         event: CloudEvent,
-        now: impl Fn() -> Timestamp,
-    ) -> Sent {
-        let url: Url = match sink.parse() {
-            Ok(url) => url,
-            Err(error) => return failed(format!("spec.cloudEventSink cannot be used: {error}")),
-        };
-        let tls = match &self.tls {
-            Ok(tls) => tls,
-            Err(error) => return failed(error.clone()),
-        };
+    ) -> Result<Response, Option<String>> {
+        let url: Url = sink
+            .parse()
+            .map_err(|error| format!("spec.cloudEventSink cannot be used: {error}"))?;
         let request = Request {
             operation: "deliver",
             method: Method::POST,
@@ -122,41 +134,22 @@ impl SinkClient {
             headers: event.headers,
             body: event.body,
             tenant: namespace,
-            tls,
+            tls: self.tls.as_ref().map_err(Clone::clone)?,
             total_timeout: None,
         };
-        match self.client.send_for_head(request).await {
-            Ok(response) => of_response(&response, now()),
-            Err(error) => match error.kind {
-                RequestErrorKind::Busy { .. } => Sent::Busy,
-                RequestErrorKind::Redirected { status, .. } => {
-                    failed(format!("{}; redirects are not followed", refusal(status)))
-                }
-                kind => failed(format!("the sink cannot be reached: {}", kind.summary())),
-            },
-        }
-    }
-}
-
-fn of_response(response: &Response, now: Timestamp) -> Sent {
-    match response.status {
-        status if status.is_success() => Sent::Accepted,
-        status => Sent::Failed {
-            message: refusal(status),
-            retry_after: retry_after(&response.headers, now),
-        },
+        let answer = self.client.send_for_head(request).await;
+        answer.map_err(|error| match error.kind {
+            RequestErrorKind::Busy { .. } => None,
+            RequestErrorKind::Redirected { status, .. } => {
+                Some(format!("{}; redirects are not followed", refusal(status)))
+            }
+            kind => Some(format!("the sink cannot be reached: {}", kind.summary())),
+        })
     }
 }
 
 fn refusal(status: StatusCode) -> String {
     format!("the sink answered with HTTP {}", status.as_u16())
-}
-
-fn failed(message: String) -> Sent {
-    Sent::Failed {
-        message: at_most(MESSAGE_MAX, message),
-        retry_after: None,
-    }
 }
 
 /// The addresses of this machine itself, if they are allowed.

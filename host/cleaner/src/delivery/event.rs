@@ -15,6 +15,8 @@ use podloom_api::{
 };
 use serde::Serialize;
 
+use crate::discovery::group_version;
+
 /// The version of the specification.
 const SPEC_VERSION: &str = "1.0";
 
@@ -101,13 +103,9 @@ impl CloudEvent {
 
 impl<'a> Deleted<'a> {
     fn of(object: &'a PlannedObject) -> Self {
-        let api_version = match object.group.as_str() {
-            "" => object.version.clone(),
-            group => format!("{group}/{}", object.version),
-        };
         Self {
             target: &object.target,
-            api_version,
+            api_version: group_version(&object.group, &object.version),
             kind: &object.kind,
             namespace: &object.namespace,
             name: &object.name,

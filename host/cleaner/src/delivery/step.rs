@@ -7,28 +7,11 @@ use podloom_api::{CleanerSpec, DeliveryPolicy, DeliveryProgress, duration};
 use podloom_engine::plan::later;
 use serde::Serialize;
 
-use crate::delivery::{Attempt, AttemptState};
+use crate::delivery::PATIENCE;
+use crate::memory::{Attempt, AttemptState};
 
-/// How long is waited for something that wakes the Cleaner. It is only for the case that the waking is lost.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// After which time is given up if the spec does not say it.
 const DEADLINE: Duration = Duration::from_hours(1);
-
-/// Everything that the next step depends on.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct DeliveryState<'a> {
-    /// The live spec; none if our types cannot hold it. The deletion has begun, but the spec may still be edited: that is how a wrong sink
-    /// is repaired.
-    pub(crate) spec: Option<&'a CleanerSpec>,
-    /// When the phase began.
-    pub(crate) began: Timestamp,
-    /// How far it is, as [`progress`] has it.
-    pub(crate) progress: &'a DeliveryProgress,
-    /// The last attempt of this process; none after a restart.
-    pub(crate) attempt: Option<&'a Attempt>,
-    /// Whether there was no room for an attempt in this pass.
-    pub(crate) is_full: bool,
-}
 
 /// The next step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -65,18 +48,18 @@ pub(crate) fn progress(written: &DeliveryProgress, attempt: Option<&Attempt>) ->
     progress
 }
 
-/// Returns the next step.
+/// Returns the next step of a phase that began at this time, and is so far as [`progress`] has it. There is no attempt after a restart.
 ///
-/// An attempt that runs is waited for, even past the deadline: the sink may accept the event. And nothing is given up before the first
+/// The deletion has begun, but the spec may still be edited: that is how a wrong sink is repaired. There is none if our types cannot hold
+/// it. An attempt that runs is waited for, even past the deadline: the sink may accept the event. And nothing is given up before the first
 /// attempt, which may come late if the operator did not run.
-pub(crate) fn step(state: DeliveryState<'_>, now: Timestamp) -> DeliveryStep {
-    let DeliveryState {
-        spec,
-        began,
-        progress,
-        attempt,
-        is_full,
-    } = state;
+pub(crate) fn step(
+    spec: Option<&CleanerSpec>,
+    began: Timestamp,
+    progress: &DeliveryProgress,
+    attempt: Option<&Attempt>,
+    now: Timestamp,
+) -> DeliveryStep {
     match attempt.map(|attempt| &attempt.state) {
         Some(AttemptState::Accepted) => return DeliveryStep::Delivered,
         Some(AttemptState::Running) => return DeliveryStep::Wait(later(now, PATIENCE)),
@@ -105,9 +88,6 @@ pub(crate) fn step(state: DeliveryState<'_>, now: Timestamp) -> DeliveryStep {
     let attempt = attempt.filter(|attempt| attempt.sink == *sink);
     if let Some(until) = attempt.and_then(|attempt| attempt.state.pause(now)) {
         return DeliveryStep::Wait(until.min(end));
-    }
-    if is_full {
-        return DeliveryStep::Wait(later(now, PATIENCE).min(end));
     }
     DeliveryStep::Send(Attempt {
         number: progress.attempts.saturating_add(1),

@@ -1,88 +1,90 @@
 //! Deliveries to sinks on loopback.
 
 mod attempt;
-mod board;
+mod room;
 
-use std::sync::Mutex;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::pin::Pin;
 use std::time::Duration;
 
-use podloom_engine::outbound::{OutboundMetrics, SystemResolver};
+use futures::{Stream, StreamExt};
+use podloom_engine::outbound::SystemResolver;
+use podloom_engine::wakes::Noted;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
-use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::fixtures::{Does, TestSink, answers};
 use super::*;
+use crate::fixtures::{metrics, sinks};
+use crate::memory::Memory;
 
 /// A running delivery, and who was woken.
 struct Running {
     delivery: Delivery,
-    woken: Arc<Woken>,
-    metrics: DeliveryMetrics,
+    memory: Memory,
+    woken: Pin<Box<dyn Stream<Item = Noted> + Send>>,
+    registry: Registry,
     work: JoinHandle<()>,
-}
-
-#[derive(Default)]
-struct Woken {
-    ids: Mutex<Vec<CleanerId>>,
-    bell: Notify,
 }
 
 impl Running {
     fn start() -> Self {
-        let settings = SinkSettings {
-            allows_loopback: true,
-            resolver: Arc::new(SystemResolver::default()),
-            outbound: OutboundMetrics::register(&mut Registry::default()),
-        };
-        let woken = Arc::<Woken>::default();
-        let bells = Arc::clone(&woken);
-        let wake: Wake = Arc::new(move |id| {
-            bells.ids.lock().unwrap().push(id.clone());
-            bells.bell.notify_one();
-        });
-        let metrics = DeliveryMetrics::default();
-        let (delivery, work) = Delivery::start(&settings, Clock::new(), metrics.clone(), wake);
+        let memory = Memory::default();
+        let alarms = Alarms::new(memory.clone(), [None]);
+        let woken = alarms.scopes().next().unwrap().taken().boxed();
+        let mut registry = Registry::default();
+        let metrics = metrics(&mut registry);
+        let client = sinks(true, SystemResolver::default());
+        let (delivery, work) = Delivery::start(client, alarms, Clock::new(), metrics);
         Self {
             delivery,
+            memory,
             woken,
-            metrics,
+            registry,
             work: tokio::spawn(work),
         }
     }
 
-    /// Waits until so many were woken, and returns them.
-    async fn woken(&self, count: usize) -> Vec<CleanerId> {
+    /// Waits until these Cleaners were woken.
+    async fn woken(&mut self, ids: impl IntoIterator<Item = CleanerId>) {
+        let mut missing: BTreeSet<String> = ids.into_iter().map(|id| id.name.to_string()).collect();
         let waiting = async {
-            loop {
-                let ids = self.woken.ids.lock().unwrap().clone();
-                if ids.len() >= count {
-                    return ids;
+            while !missing.is_empty() {
+                let noted = self.woken.next().await.unwrap();
+                for (_, name) in noted.some {
+                    missing.remove(&name);
                 }
-                self.woken.bell.notified().await;
             }
         };
-        timeout(Duration::from_secs(20), waiting).await.unwrap()
+        timeout(Duration::from_secs(20), waiting).await.unwrap();
+    }
+
+    /// Begins an attempt. Returns it, or that it is postponed.
+    fn send(&self, id: &CleanerId, attempt: &Attempt) -> Attempt {
+        self.memory.know(&id.uid);
+        self.delivery.send(id, attempt, event())
     }
 
     /// Makes an attempt and returns what came of it.
-    async fn attempt(&self, attempt: &Attempt) -> Attempt {
-        let before = self.woken.ids.lock().unwrap().len();
+    async fn attempt(&mut self, attempt: &Attempt) -> Attempt {
         let id = id(0);
-        let begun = self.delivery.send(&id, attempt, event());
-        assert!(begun.is_some());
-        self.woken(before + 1).await;
-        self.delivery.attempt(&id.uid).unwrap()
+        assert_eq!(self.send(&id, attempt).state, AttemptState::Running);
+        self.woken([id.clone()]).await;
+        self.last(&id).unwrap()
+    }
+
+    /// The last attempt of a Cleaner.
+    fn last(&self, id: &CleanerId) -> Option<Attempt> {
+        self.memory.recall(&id.uid, None).attempt
     }
 
     fn counted(&self, outcome: &str) -> u64 {
-        let mut registry = Registry::default();
-        registry.register("it", "It", self.metrics.clone());
         let mut text = String::new();
-        encode(&mut text, &registry).unwrap();
-        let line = format!("it_total{{outcome=\"{outcome}\"}} ");
+        encode(&mut text, &self.registry).unwrap();
+        let line = format!("cleaner_event_deliveries_total{{outcome=\"{outcome}\"}} ");
         let value = text.lines().find_map(|text| text.strip_prefix(&line));
         value.unwrap().parse().unwrap()
     }
@@ -126,7 +128,7 @@ fn lasting(pause: &Range<Timestamp>) -> Duration {
 #[tokio::test]
 async fn a_failure_has_a_pause_and_then_the_event_is_accepted() {
     let sink = TestSink::start(answers(503, &[])).await;
-    let running = Running::start();
+    let mut running = Running::start();
     for (number, seconds) in [(1, 1), (2, 2), (3, 4)] {
         let failures = u32::try_from(number).unwrap();
         let attempt = running.attempt(&shot(&sink, number, failures - 1)).await;
@@ -166,61 +168,61 @@ async fn a_sink_is_left_alone_for_as_long_as_it_wants() {
 #[tokio::test]
 async fn a_cleaner_has_one_attempt_at_a_time() {
     let sink = TestSink::start(Does::Hangs).await;
-    let running = Running::start();
-    let first = running.delivery.send(&id(0), &shot(&sink, 1, 0), event());
-    for _ in 0..5 {
-        let again = running.delivery.send(&id(0), &shot(&sink, 1, 0), event());
+    let mut running = Running::start();
+    let first = running.send(&id(0), &shot(&sink, 1, 0));
+    assert_eq!(running.last(&id(0)), Some(first.clone()));
+    for number in 2..7 {
+        let again = running.send(&id(0), &shot(&sink, number, 0));
         assert_eq!(again, first);
     }
-    running.woken(1).await;
+    running.woken([id(0)]).await;
     assert_eq!(sink.heard().len(), 1);
+    let second = running.send(&id(0), &shot(&sink, 2, 0));
+    assert_eq!(second, shot(&sink, 2, 0));
+    assert_eq!(running.last(&id(0)), Some(second));
 }
 
 /// Sinks that hang fill all the room, and who finds none is woken when there is some again.
 #[tokio::test]
 async fn who_finds_no_room_is_woken() {
     let sink = TestSink::start(Does::Hangs).await;
-    let running = Running::start();
+    let mut running = Running::start();
     let all = usize::from(ATTEMPTS);
     for number in 0..all {
-        let begun = running
-            .delivery
-            .send(&id(number), &shot(&sink, 1, 0), event());
-        assert!(begun.is_some(), "{number}");
+        let begun = running.send(&id(number), &shot(&sink, 1, 0));
+        assert_eq!(begun.state, AttemptState::Running, "{number}");
     }
     let late = id(all);
-    let begun = running.delivery.send(&late, &shot(&sink, 1, 0), event());
-    assert_eq!(begun, None);
-    assert_eq!(running.delivery.attempt(&late.uid), None);
-    let woken = running.woken(2).await;
-    assert!(woken.contains(&late), "{woken:?}");
-    let begun = running.delivery.send(&late, &shot(&sink, 1, 0), event());
-    assert!(begun.is_some());
+    let postponed = running.send(&late, &shot(&sink, 1, 0));
+    let AttemptState::Postponed(pause) = postponed.state else {
+        panic!("{:?}", postponed.state);
+    };
+    let left = Duration::try_from(pause.end.duration_since(Timestamp::now())).unwrap();
+    assert!(left > PATIENCE / 2 && left <= PATIENCE, "{left:?}");
+    assert_eq!(running.last(&late), None, "the next pass tries again");
+    running.woken([late.clone(), id(0)]).await;
+    let begun = running.send(&late, &shot(&sink, 1, 0));
+    assert_eq!(begun.state, AttemptState::Running);
 }
 
 #[tokio::test]
 async fn what_comes_of_a_cleaner_that_is_gone_is_not_kept() {
     let sink = TestSink::start(answers(200, &[])).await;
-    let running = Running::start();
-    let begun = running.delivery.send(&id(0), &shot(&sink, 1, 0), event());
-    assert!(begun.is_some());
-    running.delivery.forget("own-0");
-    let last = running.delivery.send(&id(1), &shot(&sink, 1, 0), event());
-    assert!(last.is_some());
-    running.woken(1).await;
-    assert_eq!(running.delivery.attempt("own-0"), None);
+    let mut running = Running::start();
+    running.send(&id(0), &shot(&sink, 1, 0));
+    running.memory.forget("own-0");
+    running.send(&id(1), &shot(&sink, 1, 0));
+    running.woken([id(1)]).await;
+    assert_eq!(running.last(&id(0)), None);
+    assert!(!running.memory.knows("own-0"));
 }
 
 #[tokio::test]
 async fn the_work_ends_with_the_delivery() {
-    let settings = SinkSettings {
-        allows_loopback: false,
-        resolver: Arc::new(SystemResolver::default()),
-        outbound: OutboundMetrics::register(&mut Registry::default()),
-    };
-    let wake: Wake = Arc::new(|_| {});
-    let metrics = DeliveryMetrics::default();
-    let (delivery, work) = Delivery::start(&settings, Clock::new(), metrics, wake);
+    let alarms = Alarms::new(Memory::default(), [None]);
+    let client = sinks(false, SystemResolver::default());
+    let metrics = metrics(&mut Registry::default());
+    let (delivery, work) = Delivery::start(client, alarms, Clock::new(), metrics);
     drop(delivery);
     timeout(Duration::from_secs(1), work).await.unwrap();
 }

@@ -1,6 +1,6 @@
 //! What is done to uninstall a release. Nothing else writes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,11 +23,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::checked::{KindReference, is_object_name};
-use crate::discovery::{Discovery, FailureKind, RequestError, ServedKind};
+use crate::discovery::{FailureKind, RequestError, ServedKind};
 use crate::helm::chart::PlannedHook;
 use crate::helm::{Chart, HelmAction, HelmOutcome, HelmWorld, SeenHook, StoredRecord, Sweep};
-use crate::objects::{Objects, Place};
-use crate::read::metadata;
+use crate::objects::Place;
+use crate::read::{Reader, is_terminating, metadata};
 
 /// After this time, an action begins nothing more in a pass: what has begun may take a while.
 const BEGIN_WITHIN: Duration = Duration::from_secs(15);
@@ -39,10 +39,7 @@ pub(crate) const CHARTS: u16 = 32;
 /// What actions need.
 #[derive(Clone, Copy)]
 pub(crate) struct Tools<'a> {
-    pub(crate) objects: &'a Objects,
-    pub(crate) discovery: &'a Discovery,
-    /// Namespaces in which nothing is deleted.
-    pub(crate) excluded: &'a BTreeSet<String>,
+    pub(crate) reader: &'a Reader,
     pub(crate) blocking: &'a BlockingThreads,
     /// How many [`CHARTS`] of memory are left.
     pub(crate) charts: &'a Arc<Semaphore>,
@@ -87,24 +84,28 @@ impl Tools<'_> {
                 message: "there is no such API version".to_owned(),
             });
         }
-        let reference = KindReference {
-            group: group.to_owned(),
-            version: version.to_owned(),
-            kind: object.kind.clone(),
-        };
-        self.discovery.find(&reference).await
+        let reference = KindReference::gvk(group, version, &object.kind);
+        self.reader.discovery.find(&reference).await
+    }
+
+    /// Deletes an object of this UID, and what it owns after it.
+    async fn delete(&self, place: Place<'_>, uid: &str) -> Result<(), RequestError> {
+        let objects = &self.reader.objects;
+        let deleted = objects.delete(place, uid, PropagationPolicy::Background);
+        deleted.await.map(drop)
     }
 
     /// What the discovery knows of a kind is old, if it was found but is not served.
     async fn forget(&self, kind: &ServedKind, error: &RequestError) {
         if error.kind == FailureKind::NotServed {
-            let resource = &kind.resource;
-            let reference = KindReference {
-                group: resource.group.clone(),
-                version: resource.version.clone(),
-                kind: resource.kind.clone(),
-            };
-            self.discovery.forget(&reference).await;
+            let ApiResource {
+                group,
+                version,
+                kind,
+                ..
+            } = &kind.resource;
+            let reference = KindReference::gvk(group, version, kind);
+            self.reader.discovery.forget(&reference).await;
         }
     }
 }
@@ -117,11 +118,11 @@ fn chart<'a>(world: &'a HelmWorld<'_>) -> Result<&'a Arc<Chart>, HelmOutcome> {
 
 /// The outcome of a request about the records that failed.
 fn trouble(error: &RequestError) -> HelmOutcome {
-    HelmOutcome::Trouble(told(error))
+    HelmOutcome::Trouble(error_message(error))
 }
 
-/// What may be said of an error. What is called wrong is quoted, and it may be a secret.
-fn told(error: &RequestError) -> String {
+/// What a status says of an error. The API server quotes what it calls invalid, and that may be a secret.
+fn error_message(error: &RequestError) -> String {
     match error.kind {
         FailureKind::Refused => {
             "the API server calls it invalid, or an admission webhook refuses it".to_owned()
@@ -130,7 +131,6 @@ fn told(error: &RequestError) -> String {
     }
 }
 
-const DELETION_TIMESTAMP: &str = "deletionTimestamp";
 /// How many seconds a Job stays at least after it has ended: longer than it takes until it is looked at, also after a restart.
 const JOB_STAYS: i64 = 300;
 
@@ -145,7 +145,7 @@ struct Turn<'a> {
 /// Looks at the object of the hook whose turn it is.
 async fn look(tools: Tools<'_>, world: &HelmWorld<'_>) -> Done {
     let turn = turn(tools, world).await?;
-    match tools.objects.get(turn.place(world)).await {
+    match tools.reader.objects.get(turn.place(world)).await {
         Ok(None) => Ok(HelmOutcome::Seen(SeenHook::Missing)),
         Ok(Some(found)) => Ok(HelmOutcome::Seen(seen(&turn, &found, world))),
         Err(error) => {
@@ -159,10 +159,11 @@ async fn look(tools: Tools<'_>, world: &HelmWorld<'_>) -> Done {
 async fn create(tools: Tools<'_>, world: &HelmWorld<'_>) -> Done {
     let turn = turn(tools, world).await?;
     let (hook, namespace) = (turn.hook.hook.clone(), world.namespace.to_owned());
-    let read = tools.blocking.run(move || hook.object(&namespace));
-    let object = read.await.map_err(|error| impossible(error.to_string()))?;
-    let document = prepared(&turn, object.document, run_id(world, turn.run));
+    let read = tools.blocking.run(move || hook.document(&namespace));
+    let document = read.await.map_err(|error| impossible(error.to_string()))?;
+    let document = prepared(&turn, document, run_id(world, turn.run));
     let created = tools
+        .reader
         .objects
         .create(&turn.kind, world.namespace, &document)
         .await;
@@ -180,12 +181,8 @@ async fn create(tools: Tools<'_>, world: &HelmWorld<'_>) -> Done {
 /// Deletes the object with this UID that has the place of the hook whose turn it is.
 async fn delete_hook(tools: Tools<'_>, world: &HelmWorld<'_>, uid: &str) -> Done {
     let turn = turn(tools, world).await?;
-    let place = turn.place(world);
-    let deleted = tools
-        .objects
-        .delete(place, uid, PropagationPolicy::Background);
-    match deleted.await {
-        Ok(_) => Ok(HelmOutcome::HookDeleted),
+    match tools.delete(turn.place(world), uid).await {
+        Ok(()) => Ok(HelmOutcome::HookDeleted),
         Err(error) if error.kind == FailureKind::Conflict => Err(trouble(&error)),
         // A hook that has failed stays then.
         Err(error) if turn.run.uid.is_some() && !error.is_transient() => {
@@ -213,7 +210,7 @@ async fn tidy(tools: Tools<'_>, world: &HelmWorld<'_>) -> Done {
                 let (kind, name) = (&hook.hook.kind, &hook.hook.name);
                 left.get_or_insert(format!(
                     "the object of hook {kind} {name} stays: {}",
-                    told(&error)
+                    error_message(&error)
                 ));
             }
         }
@@ -231,23 +228,15 @@ async fn tidied(
         Err(error) if error.kind != FailureKind::NotServed => return Err(error),
         Ok(_) | Err(_) => return Ok(()),
     };
-    let place = Place {
-        kind: &kind,
-        namespace: Some(world.namespace),
-        name: &object.name,
-    };
-    let Some(found) = tools.objects.get(place).await? else {
+    let place = place(&kind, world, &object.name);
+    let Some(found) = tools.reader.objects.get(place).await? else {
         return Ok(());
     };
     let is_ours = text(&found, HOOK_RUN)
         .split_once('/')
         .is_some_and(|(cleaner, _)| cleaner == world.cleaner);
     if is_ours {
-        let uid = metadata(&found, "uid");
-        tools
-            .objects
-            .delete(place, uid, PropagationPolicy::Background)
-            .await?;
+        tools.delete(place, metadata(&found, "uid")).await?;
     }
     Ok(())
 }
@@ -281,11 +270,7 @@ async fn turn<'a>(tools: Tools<'_>, world: &'a HelmWorld<'_>) -> Result<Turn<'a>
 
 impl Turn<'_> {
     fn place<'a>(&'a self, world: &HelmWorld<'a>) -> Place<'a> {
-        Place {
-            kind: &self.kind,
-            namespace: Some(world.namespace),
-            name: &self.object.name,
-        }
+        place(&self.kind, world, &self.object.name)
     }
 }
 
@@ -302,7 +287,7 @@ fn seen(turn: &Turn<'_>, found: &Value, world: &HelmWorld<'_>) -> SeenHook {
     if !is_ours {
         return SeenHook::Other {
             uid,
-            is_terminating: !found["metadata"][DELETION_TIMESTAMP].is_null(),
+            is_terminating: is_terminating(found),
         };
     }
     match &turn.kind {
@@ -377,7 +362,7 @@ fn prepared(turn: &Turn<'_>, mut document: Value, run: String) -> Value {
 fn failed(error: &RequestError) -> HelmOutcome {
     match error.is_transient() {
         true => trouble(error),
-        false => impossible(told(error)),
+        false => impossible(error_message(error)),
     }
 }
 
@@ -396,6 +381,7 @@ async fn list(tools: Tools<'_>, world: &HelmWorld<'_>) -> Done {
     let fields = format!("type={SECRET_TYPE}");
     let secrets = secrets();
     let listed = tools
+        .reader
         .objects
         .list_metadata(&secrets, world.namespace, (&labels, &fields));
     let found = listed.await.map_err(|error| trouble(&error))?;
@@ -421,7 +407,12 @@ fn stored(secret: &Value, world: &HelmWorld<'_>) -> Option<StoredRecord> {
 async fn read(tools: Tools<'_>, world: &HelmWorld<'_>) -> Done {
     let last = last(world)?.clone();
     let secrets = secrets();
-    let read = match tools.objects.get(place(&secrets, world, &last.name)).await {
+    let read = match tools
+        .reader
+        .objects
+        .get(place(&secrets, world, &last.name))
+        .await
+    {
         Ok(Some(secret)) => serde_json::from_value::<Secret>(secret),
         Ok(None) => return Err(gone()),
         Err(error) => return Err(trouble(&error)),
@@ -505,7 +496,7 @@ async fn mark(tools: Tools<'_>, world: &HelmWorld<'_>) -> Done {
     });
     let secrets = secrets();
     let place = place(&secrets, world, &last.name);
-    match tools.objects.merge(place, &patch).await {
+    match tools.reader.objects.merge(place, &patch).await {
         Ok(Some(_)) => Ok(HelmOutcome::Marked),
         Ok(None) => Err(gone()),
         Err(error) => Err(trouble(&error)),
@@ -521,10 +512,8 @@ async fn purge(tools: Tools<'_>, world: &HelmWorld<'_>) -> Done {
             return Ok(HelmOutcome::Unfinished);
         }
         let place = place(&secrets, world, &record.name);
-        let deleted = tools
-            .objects
-            .delete(place, &record.uid, PropagationPolicy::Background);
-        deleted.await.map_err(|error| trouble(&error))?;
+        let deleted = tools.delete(place, &record.uid).await;
+        deleted.map_err(|error| trouble(&error))?;
     }
     Ok(HelmOutcome::Purged)
 }
@@ -538,15 +527,12 @@ fn of<'a>(world: &'a HelmWorld<'_>, revision: i64) -> Record<'a> {
 }
 
 fn secrets() -> ServedKind {
-    ServedKind {
-        resource: ApiResource::erase::<Secret>(&()),
-        scope: ResourceScope::Namespaced,
-    }
+    ServedKind::namespaced(ApiResource::erase::<Secret>(&()))
 }
 
-fn place<'a>(secrets: &'a ServedKind, world: &HelmWorld<'a>, name: &'a str) -> Place<'a> {
+fn place<'a>(kind: &'a ServedKind, world: &HelmWorld<'a>, name: &'a str) -> Place<'a> {
     Place {
-        kind: secrets,
+        kind,
         namespace: Some(world.namespace),
         name,
     }
@@ -598,7 +584,7 @@ async fn delete_object(
     let kind = match tools.kind(object).await {
         Ok(kind) => kind,
         Err(error) if error.kind == FailureKind::NotServed => return Ok(None),
-        Err(error) => return Err(told(&error)),
+        Err(error) => return Err(error_message(&error)),
     };
     let place = Place {
         kind: &kind,
@@ -611,12 +597,12 @@ async fn delete_object(
     if is_excluded(tools, place) {
         return Ok(Some(identity(place)));
     }
-    let found = match tools.objects.get(place).await {
+    let found = match tools.reader.objects.get(place).await {
         Ok(Some(found)) => found,
         Ok(None) => return Ok(None),
         Err(error) => {
             tools.forget(&kind, &error).await;
-            return Err(told(&error));
+            return Err(error_message(&error));
         }
     };
     let annotations = annotations(&found);
@@ -628,7 +614,7 @@ async fn delete_object(
     if !is_ours {
         return Ok(Some(identity(place)));
     }
-    if !found["metadata"]["deletionTimestamp"].is_null() {
+    if is_terminating(&found) {
         return Ok(None);
     }
     if annotations
@@ -637,15 +623,11 @@ async fn delete_object(
     {
         return Err(format!("its annotation {PROTECT} protects it"));
     }
-    let uid = metadata(&found, "uid");
-    let deleted = tools
-        .objects
-        .delete(place, uid, PropagationPolicy::Background);
-    match deleted.await {
-        Ok(_) => Ok(None),
+    match tools.delete(place, metadata(&found, "uid")).await {
+        Ok(()) => Ok(None),
         Err(error) => {
             tools.forget(&kind, &error).await;
-            Err(told(&error))
+            Err(error_message(&error))
         }
     }
 }
@@ -659,7 +641,11 @@ fn is_excluded(tools: Tools<'_>, place: Place<'_>) -> bool {
         None if is_namespace => place.name,
         None => return false,
     };
-    tools.excluded.contains(namespace)
+    tools
+        .reader
+        .settings
+        .excluded_namespaces
+        .contains(namespace)
 }
 
 fn identity(place: Place<'_>) -> String {

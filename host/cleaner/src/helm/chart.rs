@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use podloom_api::HelmStep;
-use podloom_helm::{
-    ChartObject, ChartObjects, Hook, HookEvent, Kept, KeptBecause, Record, Release, Status,
-};
+use podloom_helm::{ChartObject, ChartObjects, Hook, HookEvent, Record, Release, Status};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::checked::is_object_name;
@@ -104,12 +102,10 @@ impl Chart {
         self.release.uninstalling(&now.to_string())
     }
 
-    /// Returns the objects that stay since the chart says so, as `kind/name`. A hook is no object of the release.
+    /// Returns the objects that stay since the chart says so, as `kind/name`.
     pub(super) fn kept(&self) -> Vec<String> {
         let kept = self.objects.kept.iter();
-        let kept = kept.filter(|it| it.because != KeptBecause::Hook);
-        kept.map(|Kept { object, .. }| format!("{}/{}", object.kind, object.name))
-            .collect()
+        kept.map(|it| format!("{}/{}", it.kind, it.name)).collect()
     }
 }
 

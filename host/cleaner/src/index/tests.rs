@@ -3,7 +3,8 @@ use std::sync::Arc;
 
 use kube::core::{ObjectMeta, Selector};
 
-use super::{Index, Interest, Place, SeenObject, Wanted};
+use super::{Index, Interest, Place, SeenObject};
+use crate::checked::Selection;
 use crate::discovery::KindKey;
 use crate::memory::CleanerId;
 
@@ -27,16 +28,16 @@ fn place() -> Place {
     (pods(), "demo".into())
 }
 
-fn interest(wanted: Wanted) -> Interest {
+fn interest(wanted: Selection) -> Interest {
     (place(), wanted)
 }
 
 fn named(name: &str) -> Interest {
-    interest(Wanted::Name(name.to_owned()))
+    interest(Selection::One(name.to_owned()))
 }
 
 fn labelled(key: &'static str, value: &'static str) -> Interest {
-    interest(Wanted::Labels(Selector::from_iter([(key, value)])))
+    interest(Selection::Labelled(Ok(Selector::from_iter([(key, value)]))))
 }
 
 fn seen(name: &str, version: &str) -> SeenObject {
@@ -97,7 +98,7 @@ fn an_object_that_leaves_the_selector_is_noticed() {
 #[test]
 fn selectors_without_an_equation_are_tried_too() {
     let mut index = Index::default();
-    let all = interest(Wanted::Labels(Selector::default()));
+    let all = interest(Selection::Labelled(Ok(Selector::default())));
     index.set(&id("all"), &[all]);
     index.set(&id("one"), &[labelled("app", "x")]);
     check(

@@ -6,15 +6,18 @@ use kube::Client;
 use podloom_api::Cleaner;
 use podloom_engine::clock::Clock;
 use podloom_engine::error::Error;
+use podloom_engine::outbound::SystemResolver;
 use podloom_engine::pass::Next;
 use podloom_engine::testing::{alone, context};
 use podloom_scripted::scripted;
+use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
 use self::server::{CLEANER, MAPS, State};
 use super::CleanerKind;
-use crate::delivery::{Delivery, DeliveryMetrics};
-use crate::fixtures::kind_with;
+use crate::delivery::Delivery;
+use crate::fixtures::{kind_with, metrics, sinks};
+use crate::memory::{Alarms, Memory};
 use crate::settings::CleanerSettings;
 
 /// A Cleaner, its controller and its API server.
@@ -49,7 +52,7 @@ impl Cluster {
     }
 
     async fn pass_over(&self, cleaner: Value) -> Result<Next, Error> {
-        self.kind.hands.eyes.memory.know(&"own".into());
+        self.kind.memory.know(&"own".into());
         self.pass_over_gone(cleaner).await
     }
 
@@ -201,15 +204,7 @@ async fn a_kind_that_is_gone_is_done() {
         version: "v1".to_owned(),
         kind: "ConfigMap".to_owned(),
     };
-    cluster
-        .kind
-        .hands
-        .eyes
-        .reader
-        .discovery
-        .find(&kind)
-        .await
-        .unwrap();
+    cluster.kind.reader.discovery.find(&kind).await.unwrap();
     cluster.state().has_kind = false;
     assert!(cluster.pass().await.is_err());
     assert_eq!(cluster.outcomes()[0].0, Value::Null);
@@ -346,8 +341,8 @@ async fn a_pass_over_a_cleaner_that_is_gone_leaves_nothing_behind() {
     cluster.state().map("web", "1");
     let old = cluster.state().cleaner.take().unwrap();
     cluster.pass_over_gone(old).await.unwrap();
-    let eyes = &cluster.kind.hands.eyes;
-    assert!(!eyes.watches.knows("own") && !eyes.memory.knows("own"));
+    let kind = &cluster.kind;
+    assert!(!kind.watches.knows("own") && !kind.memory.knows("own"));
 }
 
 /// A Cleaner that rests with this spec, and has been changed to the other one since it was observed. Returns the old one too.
@@ -432,15 +427,18 @@ async fn nothing_is_kept_of_an_event_of_a_cleaner_that_is_gone() {
         cleaner["status"]["deletion"]["phase"] = json!("Event");
         cleaner["status"]["deletion"]["event"] = json!({ "attempts": 0 });
     }
-    let wake = Arc::new(|_: &crate::memory::CleanerId| {});
-    let sinks = crate::fixtures::sinks();
+    let (memory, sinks) = (Memory::default(), sinks(true, SystemResolver::default()));
+    let alarms = Alarms::new(memory.clone(), [None]);
+    let metrics = metrics(&mut Registry::default());
     // It runs, and gets nowhere.
-    let (delivery, _work) = Delivery::start(&sinks, Clock::new(), DeliveryMetrics::default(), wake);
-    Arc::get_mut(&mut cluster.kind).unwrap().hands.delivery = delivery.clone();
+    let (delivery, _work) = Delivery::start(sinks, alarms, Clock::new(), metrics);
+    let kind = Arc::get_mut(&mut cluster.kind).unwrap();
+    (kind.delivery, kind.memory) = (delivery, memory.clone());
     let old = cluster.state().cleaner.clone().unwrap();
     cluster.pass_over_gone(old).await.unwrap();
-    assert_eq!(delivery.attempt("own"), None);
+    assert!(!memory.knows("own"));
+    assert_eq!(memory.recall("own", None).attempt, None);
     let old = cluster.state().cleaner.clone().unwrap();
     cluster.pass_over(old).await.unwrap();
-    assert!(delivery.attempt("own").is_some());
+    assert!(memory.recall("own", None).attempt.is_some());
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::checked::{CheckedTarget, KindReference, Selection};
 use crate::discovery::{ServedKind, group_version};
 use crate::read;
-use crate::read::{Found, IfMissing, Problem, SeenTarget, metadata, seen};
+use crate::read::{Found, Problem, SeenTarget, metadata, seen};
 use crate::settings::{CleanerSettings, GroupResource};
 
 /// The objects of some files, and the flags of the operator that would see them.
@@ -25,7 +25,6 @@ pub(super) fn target(
     (objects, settings): Files<'_>,
     target: &CheckedTarget,
     namespace: &str,
-    if_missing: IfMissing,
 ) -> Result<SeenTarget, Problem> {
     let of_kind = of_kind(objects, &target.kind);
     let kind = Arc::new(served(
@@ -42,7 +41,7 @@ pub(super) fn target(
     let found = match &target.selection {
         Selection::One(name) => match within.find(|object| metadata(object, "name") == name) {
             Some(object) => Found::One(placed(object, &kind)),
-            None if if_missing == IfMissing::Skip => Found::Missing(name.clone()),
+            None if !target.is_evaluated => Found::Missing(name.clone()),
             None => {
                 let place = kind.namespace(namespace);
                 let text = missing(objects, &target.kind, place, name);

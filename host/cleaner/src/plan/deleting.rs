@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use podloom_api::names::cleaner::event;
 use podloom_api::{DeletionPhase, DeletionProgress, ObjectOutcome, PlannedObject, duration};
 use podloom_engine::events::Notice;
 use podloom_engine::plan::{Plan, Then, later};
 
-use crate::delivery::{DeliveryState, DeliveryStep};
+use crate::delivery::DeliveryStep;
 use crate::frozen::Rules;
 use crate::helm::Step;
 use crate::plan::{released, report};
@@ -77,11 +76,9 @@ fn targets(
             progress.objects.len()
         )
     });
-    let wanted = status::deleting(world, progress.clone(), late.as_deref(), now);
-    if world.status() != Some(&wanted) {
-        let mut notices = report::deleted(written, progress);
-        notices.extend(late.as_ref().and_then(|late| report::late(world, late)));
-        return Plan::act(Action::WriteStatus(Box::new(wanted))).with_notices(notices);
+    let notices = report::deleted(written, progress);
+    if let Some(plan) = unwritten(world, progress, late.as_deref(), notices, now) {
+        return plan;
     }
     Plan::wait(match (open.is_empty(), is_late) {
         (true, _) => Then::At(next_confirmation(progress, deadline, now)),
@@ -160,6 +157,21 @@ fn record(
     Plan::act(Action::WriteStatus(Box::new(status))).with_notices(notices)
 }
 
+/// Plans to write how far a phase is and whether it is late, with these Events; none if the status says so already.
+fn unwritten(
+    world: &World,
+    progress: &DeletionProgress,
+    late: Option<&str>,
+    notices: impl IntoIterator<Item = Notice>,
+    now: Timestamp,
+) -> Option<Plan<Action>> {
+    let wanted = status::deleting(world, progress.clone(), late, now);
+    let late = late.and_then(|late| report::late(world, late));
+    let notices = notices.into_iter().chain(late);
+    (world.status() != Some(&wanted))
+        .then(|| Plan::act(Action::WriteStatus(Box::new(wanted))).with_notices(notices))
+}
+
 /// Returns the progress once a phase is done.
 fn advanced(progress: &DeletionProgress, now: Timestamp) -> DeletionProgress {
     let next = match progress.phase {
@@ -184,16 +196,10 @@ fn delivering(
     now: Timestamp,
 ) -> Plan<Action> {
     let before = progress.event.clone().unwrap_or_default();
-    let delivery = delivery::progress(&before, world.attempt.as_ref());
+    let attempt = world.recalled.attempt.as_ref();
+    let delivery = delivery::progress(&before, attempt);
     let began = progress.phase_started_at.0;
-    let state = DeliveryState {
-        spec: world.spec(),
-        began,
-        progress: &delivery,
-        attempt: world.attempt.as_ref(),
-        is_full: world.learned.is_delivery_full,
-    };
-    let then = match delivery::step(state, now) {
+    let then = match delivery::step(world.spec(), began, &delivery, attempt, now) {
         DeliveryStep::Delivered => {
             let notice = report::delivered();
             return record(world, written, advanced(progress, now), now).with_notices([notice]);
@@ -213,15 +219,12 @@ fn delivering(
         format!("the CloudEvent could not be delivered within {timeout}; the operator keeps trying")
     });
     let undelivered = report::undelivered(&before, &delivery);
-    let wanted = DeletionProgress {
+    let progress = DeletionProgress {
         event: Some(delivery),
         ..progress.clone()
     };
-    let wanted = status::deleting(world, wanted, late.as_deref(), now);
-    if world.status() != Some(&wanted) {
-        let late = late.as_ref().and_then(|late| report::late(world, late));
-        let notices = undelivered.into_iter().chain(late);
-        return Plan::act(Action::WriteStatus(Box::new(wanted))).with_notices(notices);
+    if let Some(plan) = unwritten(world, &progress, late.as_deref(), undelivered, now) {
+        return plan;
     }
     match then.action.is_none() && now < deadline {
         true => Plan::wait(then.then.by(deadline)),
@@ -248,13 +251,18 @@ fn uninstalling(
             duration::print(timeout)
         )
     });
-    let both = (written, progress);
+    // Writes what the status does not say yet, and then waits.
+    let settled = |progress: &DeletionProgress, then: Then| {
+        let failure = report::not_uninstalled(written, progress);
+        let plan = unwritten(world, progress, late.as_deref(), failure, now);
+        plan.unwrap_or_else(|| Plan::wait(then))
+    };
     if progress != written {
-        return write(world, both, late.as_deref(), now);
+        return settled(progress, Then::At(now));
     }
     let pauses = release.hook.is_none() && world.learned.helm.actions == 0;
     if let Some(until) = pause(world, progress, late.as_deref(), now).filter(|_| pauses) {
-        return settled(world, both, (late.as_deref(), Then::At(until)), now);
+        return settled(progress, Then::At(until));
     }
     match helm::step(&world.helm(release), now) {
         Step::Act(action) => Plan::act(Action::Helm(action)),
@@ -263,15 +271,10 @@ fn uninstalling(
                 helm: Some(*release),
                 ..progress.clone()
             };
-            write(world, (written, &progress), late.as_deref(), now)
+            settled(&progress, Then::At(now))
         }
-        Step::Wait(until) => {
-            let until = match late {
-                Some(_) => until,
-                None => until.min(deadline),
-            };
-            settled(world, both, (late.as_deref(), Then::At(until)), now)
-        }
+        Step::Wait(until) if late.is_some() => settled(progress, Then::At(until)),
+        Step::Wait(until) => settled(progress, Then::At(until.min(deadline))),
         Step::Retry => {
             let then = match late {
                 Some(_) => Then::At(later(now, LATE_INTERVAL)),
@@ -281,7 +284,7 @@ fn uninstalling(
                     until: deadline,
                 },
             };
-            settled(world, both, (late.as_deref(), then), now)
+            settled(progress, then)
         }
         Step::Done(ending) => {
             let plan = record(world, written, advanced(progress, now), now);
@@ -307,37 +310,4 @@ fn pause(
     };
     let until = later(attempted, wait);
     (attempted <= now && now < until).then_some(until)
-}
-
-/// Writes how far it is; that is known as the status says it, and as it is.
-fn write(
-    world: &World,
-    (written, progress): (&DeletionProgress, &DeletionProgress),
-    late: Option<&str>,
-    now: Timestamp,
-) -> Plan<Action> {
-    let status = status::deleting(world, progress.clone(), late, now);
-    let message = |progress: &DeletionProgress| progress.helm.as_ref()?.message.clone();
-    let failure = message(progress).filter(|new| message(written).as_ref() != Some(new));
-    let mut notices: Vec<Notice> = failure
-        .map(|failure| Notice::warning(event::HELM_UNINSTALL_FAILED, failure))
-        .into_iter()
-        .collect();
-    let new_late = late.and_then(|late| report::late(world, late));
-    notices.extend(new_late);
-    Plan::act(Action::WriteStatus(Box::new(status))).with_notices(notices)
-}
-
-/// Waits once the status says how far it is.
-fn settled(
-    world: &World,
-    both: (&DeletionProgress, &DeletionProgress),
-    (late, then): (Option<&str>, Then),
-    now: Timestamp,
-) -> Plan<Action> {
-    let wanted = status::deleting(world, both.1.clone(), late, now);
-    match world.status() == Some(&wanted) {
-        true => Plan::wait(then),
-        false => write(world, both, late, now),
-    }
 }

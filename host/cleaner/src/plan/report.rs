@@ -40,7 +40,7 @@ pub(super) fn triggered(world: &World, objects: &[PlannedObject], checked: &Chec
     };
     let note = format!("all conditions are true: {deleted}{helm}");
     let evaluation = world.learned.evaluation.iter();
-    let remarks = evaluation.flat_map(|it| it.remarks.iter().map(|remark| remark.message.clone()));
+    let remarks = evaluation.flat_map(|it| it.remarks.values().cloned());
     let note = appended(note, &remarks.collect::<Vec<_>>());
     Notice::normal(event::CONDITIONS_MET, note)
 }
@@ -110,6 +110,16 @@ pub(super) fn uninstalled(progress: &HelmProgress, ending: Ending) -> Notice {
             Notice::warning(event::HELM_UNINSTALL_FAILED, note)
         }
     }
+}
+
+/// Returns the Event about a Helm release of which something could not be uninstalled, when that is new.
+pub(super) fn not_uninstalled(
+    before: &DeletionProgress,
+    after: &DeletionProgress,
+) -> Option<Notice> {
+    let message = |progress: &DeletionProgress| progress.helm.as_ref()?.message.clone();
+    let failure = message(after).filter(|new| message(before).as_ref() != Some(new))?;
+    Some(Notice::warning(event::HELM_UNINSTALL_FAILED, failure))
 }
 
 /// Returns the Event about a phase that is late, when that is new. Its reason is its own, since it would count as a repetition else.

@@ -22,9 +22,6 @@ use crate::{frozen, status};
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) fn plan(world: &World, now: Timestamp) -> Plan<Action> {
-    if let Err(error) = &world.cleaner.spec.0 {
-        return rest(world, &Standing::Malformed(error), Next::Change, now);
-    }
     let checked = match &world.checked {
         Ok(checked) => checked,
         Err(invalid) => return rest(world, &Standing::Invalid(invalid), Next::Change, now),

@@ -42,9 +42,7 @@ impl Running {
 
     fn answered(&mut self, namespace: Option<&str>, answer: Answer) -> Vec<String> {
         let namespace = namespace.map(Arc::from);
-        let starts = self
-            .kinds
-            .answered(&self.pods.key(), namespace.as_ref(), answer);
+        let starts = self.kinds.answered(&self.pods.key(), &namespace, answer);
         self.started(starts)
     }
 

@@ -1,4 +1,4 @@
-use crate::manifest::{ChartObjects, KeptBecause, ManifestError, read};
+use crate::manifest::{ChartObjects, ManifestError, read};
 
 fn read_ok(manifest: &str) -> ChartObjects {
     read(manifest, "demo").unwrap()
@@ -18,13 +18,9 @@ fn check(manifest: &str, expected: &[&str]) {
 
 /// The objects that stay, by name.
 #[track_caller]
-fn check_kept(manifest: &str, expected: &[(&str, KeptBecause)]) {
+fn check_kept(manifest: &str, expected: &[&str]) {
     let objects = read_ok(manifest);
-    let found: Vec<_> = objects
-        .kept
-        .iter()
-        .map(|kept| (kept.object.name.as_str(), kept.because))
-        .collect();
+    let found: Vec<&str> = objects.kept.iter().map(|kept| kept.name.as_str()).collect();
     assert_eq!(found, expected, "{manifest}");
     assert!(objects.deleted.is_empty(), "{:?}", objects.deleted);
 }
@@ -145,7 +141,7 @@ fn objects_with_a_resource_policy_stay() {
             "{}  annotations:\n    helm.sh/resource-policy: {value}\n",
             document("Secret", "a")
         );
-        check_kept(&manifest, &[("a", KeptBecause::Policy)]);
+        check_kept(&manifest, &["a"]);
     }
     let other = format!(
         "{}  annotations:\n    helm.sh/policy: keep\n",
@@ -157,20 +153,17 @@ fn objects_with_a_resource_policy_stay() {
 }
 
 #[test]
-fn hooks_and_objects_without_a_name_stay() {
+fn hooks_are_no_objects_and_objects_without_a_name_stay() {
     let hook = format!(
         "{}  annotations:\n    helm.sh/hook: test\n",
         document("Pod", "a")
     );
-    check_kept(&hook, &[("a", KeptBecause::Hook)]);
+    check_kept(&hook, &[]);
     check_kept(
         "{ apiVersion: v1, kind: Pod, metadata: { generateName: a- } }",
-        &[("", KeptBecause::Nameless)],
+        &[""],
     );
-    check_kept(
-        "{ apiVersion: v1, kind: Pod }",
-        &[("", KeptBecause::Nameless)],
-    );
+    check_kept("{ apiVersion: v1, kind: Pod }", &[""]);
 }
 
 #[test]
@@ -190,13 +183,13 @@ fn lists_are_their_items() {
     let kept = format!(
         "{{ apiVersion: v1, kind: List, metadata: {{ annotations: {{ helm.sh/resource-policy: keep }} }}, items: [{pod}] }}"
     );
-    check_kept(&kept, &[("a", KeptBecause::Policy)]);
+    check_kept(&kept, &["a"]);
     let item = pod.replace(
         "name: a",
         "name: a, annotations: { helm.sh/resource-policy: keep }",
     );
     let kept = format!("{{ apiVersion: v1, kind: List, items: [{item}] }}");
-    check_kept(&kept, &[("a", KeptBecause::Policy)]);
+    check_kept(&kept, &["a"]);
 }
 
 #[test]

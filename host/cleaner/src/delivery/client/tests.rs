@@ -1,18 +1,13 @@
 mod retry_after;
 
 use podloom_engine::outbound::SystemResolver;
-use prometheus_client::registry::Registry;
 
 use super::*;
 use crate::delivery::fixtures::{Does, TestSink, answers};
+use crate::fixtures::sinks;
 
 fn client(allows_loopback: bool) -> SinkClient {
-    let settings = SinkSettings {
-        allows_loopback,
-        resolver: Arc::new(SystemResolver::default()),
-        outbound: OutboundMetrics::register(&mut Registry::default()),
-    };
-    SinkClient::new(&settings)
+    sinks(allows_loopback, SystemResolver::default())
 }
 
 fn event() -> CloudEvent {
@@ -24,13 +19,22 @@ fn event() -> CloudEvent {
     }
 }
 
-async fn send_with(client: &SinkClient, sink: &str) -> Sent {
+async fn send_with(client: &SinkClient, sink: &str) -> AttemptState {
+    let attempt = Attempt {
+        number: 1,
+        sink: sink.to_owned(),
+        failures: 0,
+        state: AttemptState::Running,
+    };
     let now = || Timestamp::UNIX_EPOCH;
-    client.send("demo", sink, event(), now).await
+    let ended = client.send("demo", attempt, event(), now).await;
+    let has_failed = matches!(ended.state, AttemptState::Failed(..));
+    assert_eq!(ended.failures, u32::from(has_failed));
+    ended.state
 }
 
 /// Sends an event to a sink that does this.
-async fn sent(does: Does) -> (Sent, Vec<String>) {
+async fn sent(does: Does) -> (AttemptState, Vec<String>) {
     let sink = TestSink::start(does).await;
     let sent = send_with(&client(true), &sink.url()).await;
     (sent, sink.heard())
@@ -38,21 +42,30 @@ async fn sent(does: Does) -> (Sent, Vec<String>) {
 
 async fn check_failed(does: Does, message: &str, retry_after: Option<u64>) {
     let (sent, heard) = sent(does).await;
-    assert_eq!(sent, failed_with(message, retry_after));
+    check(&sent, message, retry_after);
     assert_eq!(heard.len(), 1, "one request, no other");
 }
 
-fn failed_with(message: &str, retry_after: Option<u64>) -> Sent {
-    Sent::Failed {
-        message: message.to_owned(),
-        retry_after: retry_after.map(Duration::from_secs),
-    }
+/// Checks that an attempt has failed, and that the pause after it is as long as the sink wants.
+#[track_caller]
+fn check(sent: &AttemptState, message: &str, retry_after: Option<u64>) {
+    let AttemptState::Failed(said, pause) = sent else {
+        panic!("{sent:?}");
+    };
+    assert_eq!(said, message);
+    assert_eq!(pause.start, Timestamp::UNIX_EPOCH);
+    let paused = Duration::try_from(pause.end.duration_since(pause.start)).unwrap();
+    let wanted = Duration::from_secs(retry_after.unwrap_or(1));
+    assert!(
+        paused >= wanted && paused <= wanted.mul_f32(1.1),
+        "{paused:?}"
+    );
 }
 
 #[tokio::test]
 async fn an_event_is_one_post_request() {
     let (sent, heard) = sent(answers(202, &[])).await;
-    assert_eq!(sent, Sent::Accepted);
+    assert_eq!(sent, AttemptState::Accepted);
     let [request] = &heard[..] else {
         panic!("{heard:?}");
     };
@@ -69,7 +82,7 @@ async fn each_2xx_accepts_whatever_follows() {
     for status in [200, 201, 202, 204, 299] {
         assert_eq!(
             sent(answers(status, &[])).await.0,
-            Sent::Accepted,
+            AttemptState::Accepted,
             "{status}"
         );
     }
@@ -79,10 +92,10 @@ async fn each_2xx_accepts_whatever_follows() {
     ];
     for end in ends {
         let does = Does::HangsAfter(format!("HTTP/1.1 200 fine\r\n{end}"));
-        assert_eq!(sent(does).await.0, Sent::Accepted);
+        assert_eq!(sent(does).await.0, AttemptState::Accepted);
     }
     let compressed = answers(200, &["content-encoding: gzip"]);
-    assert_eq!(sent(compressed).await.0, Sent::Accepted);
+    assert_eq!(sent(compressed).await.0, AttemptState::Accepted);
 }
 
 #[tokio::test]
@@ -140,7 +153,7 @@ async fn a_sink_that_hangs_is_given_ten_seconds() {
     let began = tokio::time::Instant::now();
     let sent = send_with(&client, &sink.url()).await;
     let message = "the sink cannot be reached: no response came within 10000 ms";
-    assert_eq!(sent, failed_with(message, None));
+    check(&sent, message, None);
     let took = began.elapsed();
     assert!(
         took >= Duration::from_secs(10) && took < Duration::from_secs(14),
@@ -156,20 +169,15 @@ async fn nobody_listens() {
     // The listener is closed once its task has ended.
     tokio::time::sleep(Duration::from_millis(50)).await;
     let sent = send_with(&client(true), &url).await;
-    assert_eq!(
-        sent,
-        failed_with(
-            "the sink cannot be reached: no connection could be made",
-            None
-        )
-    );
+    let message = "the sink cannot be reached: no connection could be made";
+    check(&sent, message, None);
 }
 
 #[tokio::test]
 async fn addresses_of_this_machine_and_link_local_ones_are_refused() {
     let sink = TestSink::start(answers(200, &[])).await;
     let port = sink.address.port();
-    let blocked = |sent: &Sent| matches!(sent, Sent::Failed { message, .. } if message.contains("its address is blocked"));
+    let blocked = |sent: &AttemptState| matches!(sent, AttemptState::Failed(message, _) if message.contains("its address is blocked"));
     for host in [
         "127.0.0.1",
         "localhost",
@@ -208,13 +216,8 @@ async fn a_name_that_leads_to_this_machine_is_refused() {
     let sink = TestSink::start(answers(200, &[])).await;
     let url = format!("http://sink.example.com:{}/", sink.address.port());
     for (allows_loopback, requests) in [(false, 0), (true, 1)] {
-        let settings = SinkSettings {
-            allows_loopback,
-            resolver: Arc::new(Here),
-            outbound: OutboundMetrics::register(&mut Registry::default()),
-        };
-        let sent = send_with(&SinkClient::new(&settings), &url).await;
-        assert_eq!(sent == Sent::Accepted, allows_loopback);
+        let sent = send_with(&sinks(allows_loopback, Here), &url).await;
+        assert_eq!(sent == AttemptState::Accepted, allows_loopback);
         assert_eq!(sink.heard().len(), requests);
     }
 }
@@ -224,9 +227,9 @@ async fn what_is_no_url_is_said_without_a_request() {
     let sent = send_with(&client(true), "ftp://sink/").await;
     let message =
         "spec.cloudEventSink cannot be used: the URL does not begin with http:// or https://";
-    assert_eq!(sent, failed_with(message, None));
+    check(&sent, message, None);
     let sent = send_with(&client(true), "http://me:PRIVATE@sink/").await;
-    let Sent::Failed { message, .. } = sent else {
+    let AttemptState::Failed(message, _) = sent else {
         panic!("{sent:?}");
     };
     assert!(!message.contains("PRIVATE"), "{message}");
@@ -235,12 +238,8 @@ async fn what_is_no_url_is_said_without_a_request() {
 /// A status that is longer is refused, for ever.
 #[tokio::test]
 async fn what_is_said_of_a_failure_fits_into_a_status() {
-    let settings = SinkSettings {
-        allows_loopback: true,
-        resolver: Arc::new(SystemResolver::default()),
-        outbound: OutboundMetrics::register(&mut Registry::default()),
-    };
-    let client = SinkClient::with_tls(&settings, Err("ä".repeat(300)));
+    let mut client = client(true);
+    client.tls = Err("ä".repeat(300));
     let sent = send_with(&client, "http://sink.demo/").await;
-    assert_eq!(sent, failed_with(&"ä".repeat(128), None));
+    check(&sent, &"ä".repeat(128), None);
 }

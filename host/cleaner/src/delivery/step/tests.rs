@@ -21,8 +21,6 @@ struct Case {
     progress: DeliveryProgress,
     #[serde(default)]
     attempt: Option<Tried>,
-    #[serde(default)]
-    full: bool,
 }
 
 /// The last attempt.
@@ -90,14 +88,8 @@ fn next(case: Case) -> Value {
     let spec = case.spec.map(spec);
     let attempt = case.attempt.map(Tried::attempt);
     let progress = progress(&case.progress, attempt.as_ref());
-    let state = DeliveryState {
-        spec: spec.as_ref(),
-        began: second(0),
-        progress: &progress,
-        attempt: attempt.as_ref(),
-        is_full: case.full,
-    };
-    let step = step(state, second(case.now));
+    let (began, now) = (second(0), second(case.now));
+    let step = step(spec.as_ref(), began, &progress, attempt.as_ref(), now);
     let value = |progress: &DeliveryProgress| serde_json::to_value(progress).unwrap();
     let progress = difference(&value(&case.progress), &value(&progress));
     json!({ "progress": progress, "step": step })

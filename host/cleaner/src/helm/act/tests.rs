@@ -1,4 +1,3 @@
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,6 +17,8 @@ use crate::helm::{
     Sweep,
 };
 use crate::objects::Objects;
+use crate::read::Reader;
+use crate::settings::CleanerSettings;
 
 /// A cluster with some objects by their paths, and all requests for anything but the kinds, with their bodies.
 struct Cluster {
@@ -110,11 +111,17 @@ impl Cluster {
             progress: &progress,
             learned: &learned,
         };
-        let excluded = BTreeSet::from(["kube-system".to_owned()]);
+        let settings = CleanerSettings {
+            excluded_namespaces: ["kube-system".to_owned()].into(),
+            ..CleanerSettings::default()
+        };
+        let reader = Reader {
+            objects: Objects::new(client.clone()),
+            discovery: Discovery::new(client),
+            settings: Arc::new(settings),
+        };
         let tools = Tools {
-            objects: &Objects::new(client.clone()),
-            discovery: &Discovery::new(client),
-            excluded: &excluded,
+            reader: &reader,
             blocking: &BlockingThreads::new(),
             charts: &Arc::new(Semaphore::new(CHARTS.into())),
             now: "2026-01-01T02:00:00Z".parse().unwrap(),

@@ -4,20 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use podloom_cel::{Evaluation, Failure, Outcome, Reason, Remark};
+use podloom_cel::{Evaluation, Failure, Outcome, Reason};
 use podloom_engine::plan::later;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::checked::Checked;
-use crate::delivery::{Attempt, AttemptState};
 use crate::fixtures::{kind, pod};
-use crate::memory::{Compiled, Looked, Recalled, edition};
+use crate::memory::{Attempt, AttemptState, Compiled, Looked, Recalled, edition};
 use crate::read::{Found, Problem, SeenTarget};
 use crate::settings::CleanerSettings;
-use crate::world::Fate;
-use crate::world::StoredCleaner;
-use crate::world::{Learned, World};
+use crate::world::{Fate, Learned, StoredCleaner, World, checked};
 
 /// A case.
 pub(super) struct Case {
@@ -185,10 +181,7 @@ impl Case {
         let cleaner: StoredCleaner = serde_json::from_value(cleaner).unwrap();
         let recalled = recalled(&setting, &cleaner);
         Self {
-            world: World {
-                attempt: setting.delivery.as_ref().map(attempt),
-                ..world(cleaner, recalled, setting.is_watching, setting.jitter)
-            },
+            world: world(cleaner, recalled, setting.is_watching, setting.jitter),
             now: setting.now.unwrap_or(time("2026-01-01T02:00:00Z")),
             cluster: cluster(setting),
         }
@@ -210,10 +203,13 @@ fn recalled(setting: &Setting, cleaner: &StoredCleaner) -> Recalled {
         due: before.due,
     });
     Recalled {
+        generation: cleaner.metadata.generation,
         compiled: looked.as_ref().map(|_| Ok(())),
+        programs: None,
         looked,
         events: setting.looked.as_ref().map_or(0, |before| before.events),
         attempted: setting.attempted,
+        attempt: setting.delivery.as_ref().map(attempt),
     }
 }
 
@@ -228,17 +224,11 @@ pub(super) fn world(
         excluded_namespaces: ["kube-system".to_owned()].into(),
         ..CleanerSettings::default()
     };
-    let namespace = cleaner.metadata.namespace.as_deref().unwrap();
-    let checked = match cleaner.spec.spec() {
-        Some(spec) => Checked::of(spec, namespace, &settings),
-        None => Err(crate::checked::InvalidSpec(Vec::new())),
-    };
     World {
-        checked,
+        checked: checked(&cleaner, &settings),
         cleaner,
         recalled,
         settings: std::sync::Arc::new(settings),
-        attempt: None,
         is_watching,
         jitter,
         learned: Learned::default(),
@@ -277,7 +267,7 @@ fn cluster(setting: Setting) -> Cluster {
                 .map(outcome)
                 .collect(),
             steps: 10,
-            remarks: setting.remarks.into_iter().map(remark).collect(),
+            remarks: setting.remarks.into_iter().map(|it| (0, it)).collect(),
         },
         search: setting.search,
         doomed: match setting.doomed_problem {
@@ -352,10 +342,6 @@ fn outcome((index, it): (usize, Result_)) -> Outcome {
         Result_::NotBoolean(message) => error(Reason::ResultNotBoolean, message),
         Result_::Spent(message) => error(Reason::BudgetExceeded, message),
     }
-}
-
-fn remark(message: String) -> Remark {
-    Remark { index: 0, message }
 }
 
 fn failure(index: usize, reason: Reason, message: &str) -> Failure {

@@ -12,10 +12,10 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::setting::Cluster;
-use crate::delivery::{Attempt, AttemptState};
 use crate::fixtures::cleaner_kind;
 use crate::helm::{HelmAction, HelmOutcome};
 use crate::kind::CleanerKind;
+use crate::memory::{Attempt, AttemptState};
 use crate::plan::plan;
 use crate::read::Sight;
 use crate::world::World;
@@ -141,7 +141,8 @@ fn check(world: &World, action: &Action) {
             let attempts = world.deletion().unwrap().event.as_ref().unwrap().attempts;
             assert_eq!(attempt.number, attempts + 1, "each failure is noted first");
             let is_running = |it: &Attempt| it.state == AttemptState::Running;
-            assert!(!world.attempt.as_ref().is_some_and(is_running));
+            let last = world.recalled.attempt.as_ref();
+            assert!(!last.is_some_and(is_running));
         }
         Action::DeleteCleaner => assert!(world.deletion().is_some() && world.has_finalizer()),
         Action::WriteStatus(status) => {
@@ -184,8 +185,12 @@ fn outcome(world: &mut World, action: &Action, cluster: &Cluster) -> ActionOutco
             ActionOutcome::Confirmed(gone.copied().collect())
         }
         Action::Deliver(attempt) => {
-            let has_room = !cluster.is_delivery_full;
-            ActionOutcome::Delivering(has_room.then(|| attempt.clone()))
+            let mut attempt = attempt.clone();
+            if cluster.is_delivery_full {
+                let until = "2026-01-01T02:00:30Z".parse().unwrap();
+                attempt.state = AttemptState::Postponed(Timestamp::MIN..until);
+            }
+            ActionOutcome::Delivering(attempt)
         }
         // There is no such release, unless it cannot be said.
         Action::Helm(HelmAction::GiveUp(progress)) => {

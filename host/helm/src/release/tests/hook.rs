@@ -46,11 +46,10 @@ fn the_object_of_a_hook_is_read_as_helm_reads_it() {
     let job = "# Source: shop/templates/job.yaml\napiVersion: batch/v1\nkind: Job\nmetadata:\n  name: migrate\nspec:\n  \
                suspend: no\n  mode: 0755\n  text: 'no'\n  \
                commit: 83e2010\n  commits: [83e2010, 1e999]\n";
-    let read = of(job).object("demo").unwrap();
-    assert_eq!(read.object.kind, "Job");
-    assert_eq!(read.object.namespace, "demo");
+    let read = of(job).identity("demo").unwrap();
+    assert_eq!((&*read.kind, &*read.namespace), ("Job", "demo"));
     assert_eq!(
-        read.document,
+        of(job).document("demo").unwrap(),
         json!({
             "apiVersion": "batch/v1",
             "kind": "Job",
@@ -81,26 +80,28 @@ fn a_hook_is_the_one_object_that_it_says() {
         (job.replace("Job", "Secret"), ManifestError::OtherHookObject),
         ("{ kind: Job }".to_owned(), ManifestError::NoKind(1)),
     ] {
-        let error = of(&manifest).object("demo").unwrap_err();
+        let error = of(&manifest).document("demo").unwrap_err();
         assert_eq!(error, expected, "{manifest}");
     }
     for manifest in ["a: [", "text", "- a", "a: 1\na: {"] {
-        let error = of(manifest).object("demo").unwrap_err();
+        let error = of(manifest).document("demo").unwrap_err();
         assert!(
             matches!(error, ManifestError::Syntax { .. }),
             "{manifest}: {error:?}"
         );
     }
-    of(&format!("---\n---\n{job}---\n")).object("demo").unwrap();
+    of(&format!("---\n---\n{job}---\n"))
+        .document("demo")
+        .unwrap();
 }
 
 #[test]
 fn secrets_are_not_shown() {
     let hook =
         of("{ apiVersion: batch/v1, kind: Job, metadata: { name: migrate }, password: hunter2 }");
-    let object = hook.object("demo").unwrap();
-    assert!(object.document.to_string().contains("hunter2"));
-    let shown = format!("{hook:?} {object:?}");
+    let document = hook.document("demo").unwrap();
+    assert!(document.to_string().contains("hunter2"));
+    let shown = format!("{hook:?}");
     assert!(
         shown.contains("migrate") && !shown.contains("hunter2"),
         "{shown}"
@@ -116,9 +117,9 @@ fn a_hook_of_very_many_values_is_refused() {
             "{{ apiVersion: batch/v1, kind: Job, metadata: {{ name: migrate }}, spec: [{values}] }}"
         ))
     };
-    assert!(manifest(10_000).object("demo").is_ok());
+    assert!(manifest(10_000).document("demo").is_ok());
     for refused in [
-        manifest(30_000).object("demo").err(),
+        manifest(30_000).document("demo").err(),
         manifest(30_000).identity("demo").err(),
     ] {
         assert!(
