@@ -168,12 +168,17 @@ fn running(
         }
         (SeenHook::Missing, None) => Step::Act(HelmAction::CreateHook),
         (SeenHook::Other { .. }, None) if deadline <= now => failed(world, hook, &late()),
+        (
+            SeenHook::Other {
+                is_terminating: true,
+                ..
+            },
+            None,
+        ) => wait(),
         (SeenHook::Other { uid, .. }, None) => {
-            let is_deleted = hook.hook.is_deleted(HookDeletePolicy::BeforeHookCreation);
-            match (seen.is_terminating(), is_deleted) {
-                (true, _) => wait(),
-                (false, true) => Step::Act(HelmAction::DeleteHook(uid.clone())),
-                (false, false) => failed(world, hook, "there is an object of its name already"),
+            match hook.hook.is_deleted(HookDeletePolicy::BeforeHookCreation) {
+                true => Step::Act(HelmAction::DeleteHook(uid.clone())),
+                false => failed(world, hook, "there is an object of its name already"),
             }
         }
         (SeenHook::Running { uid }, None) => record(HelmProgress {
@@ -266,18 +271,6 @@ fn next_look(started: Timestamp, now: Timestamp) -> Timestamp {
 /// A time as a status stores it.
 fn micros(time: Timestamp) -> Timestamp {
     Timestamp::from_microsecond(time.as_microsecond()).unwrap_or(time)
-}
-
-impl SeenHook {
-    fn is_terminating(&self) -> bool {
-        matches!(
-            self,
-            Self::Other {
-                is_terminating: true,
-                ..
-            }
-        )
-    }
 }
 
 /// How much is kept of what went wrong, in bytes.
