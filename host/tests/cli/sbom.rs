@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use cyclonedx_bom::models::bom::Bom;
+use cyclonedx_bom::prelude::{SpecVersion, Validate};
 use serde_json::Value;
 
 use super::{bundle, fixtures, podloom, podloom_in};
@@ -39,6 +41,15 @@ fn the_operator_lists_its_crates() {
         assert!(!listed.iter().any(|listed| listed == name), "{name}");
     }
     assert!(!ran.stdout.contains(env!("CARGO_MANIFEST_DIR")));
+}
+
+#[test]
+fn the_document_is_what_another_implementation_calls_valid() {
+    let document = podloom(&["sbom"]).stdout;
+    let bom = Bom::parse_from_json_v1_5(document.as_bytes()).unwrap();
+    let found = bom.validate_version(SpecVersion::V1_5);
+    assert!(found.passed(), "{found:?}");
+    assert_eq!(bom.components.unwrap().0.len(), crates(&document).len());
 }
 
 #[cfg(all(

@@ -24,20 +24,6 @@ fn what_is_encoded_is_decoded_and_names_no_path() {
 }
 
 #[test]
-fn another_implementation_reads_the_section_of_a_module() {
-    let crates = parse(TREE).unwrap();
-    let module = b"\0asm\x01\0\0\0".to_vec();
-    // More than 127 bytes, so that the length takes two.
-    let content = encode(&crates).unwrap();
-    let wasm = with_section(module, &content);
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), wasm).unwrap();
-    let limits = auditable_info::Limits::default();
-    let found = auditable_info::audit_info_from_file(file.path(), limits).unwrap();
-    assert_eq!(found, crates);
-}
-
-#[test]
 fn long_lengths_are_written_as_webassembly_does() {
     let wasm = with_section(Vec::new(), &[7; 300]);
     // 300 + 1 + 7 = 308 = 0b10_0110100.
