@@ -21,7 +21,7 @@ pub fn helm() -> Result<PathBuf, BuildError> {
             include_str!("../helm/go.mod"),
             include_str!("../helm/go.sum"),
         ],
-        "three minutes",
+        "half a minute",
     )
 }
 
