@@ -1,7 +1,11 @@
 //! Runs a test: on which cluster, in which namespace, with which deadline.
 
+use std::env;
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::cluster::Cluster;
 use crate::operator::{self, Operator};
@@ -61,6 +65,7 @@ pub fn blackbox_within(
 }
 
 fn run(test: impl Future<Output = ()>) {
+    let _writes_at_the_end = Time(Instant::now());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -76,6 +81,23 @@ fn has_binary(name: &str) -> bool {
         );
     }
     is_set
+}
+
+/// When a test began. At its end it appends to the file of `PODLOOM_TEST_TIMES`, if that is set, how long it took.
+struct Time(Instant);
+
+impl Drop for Time {
+    fn drop(&mut self) {
+        let Some(file) = env::var_os("PODLOOM_TEST_TIMES") else {
+            return;
+        };
+        let seconds = self.0.elapsed().as_secs_f64();
+        let this = thread::current();
+        let line = format!("{seconds:>8.1} s  {}\n", this.name().unwrap_or_default());
+        let file = OpenOptions::new().create(true).append(true).open(file);
+        // A test may fail, and not because nobody can say how long it took.
+        let _unknown = file.and_then(|mut file| file.write_all(line.as_bytes()));
+    }
 }
 
 /// Shows what the shared operator logged about a test's namespace, if the test fails.

@@ -2,16 +2,17 @@
 
 mod again;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Result;
-use podloom_control_plane::{KUBERNETES, Release};
+use anyhow::{Context, Result, bail};
+use podloom_control_plane::{KUBERNETES, Programs, RELEASES, Release};
 
-use crate::{image, release, run};
+use crate::{image, plugins, release, run};
 
-/// How many tests run at once: more than there are processors, since they mostly wait.
-const AT_ONCE: usize = 8;
+/// How many tests run at once: more than there are processors, since they mostly wait. Beside them are the soak and the real node.
+const AT_ONCE: usize = 6;
 
 /// Tests that load the machine, or measure how long something takes, run after the others: too few at once to get in each other's way.
 const BUSY: [&str; 6] = [
@@ -56,6 +57,28 @@ impl Part {
     }
 }
 
+/// How many of the slowest tests are named.
+const SLOWEST: usize = 10;
+
+/// Where each test writes a line when it ends: how long it took, always in as many characters, and its name.
+fn times() -> Result<PathBuf> {
+    run::target("black-box-times")
+}
+
+/// Forgets the times of an earlier run.
+pub(crate) fn forget_times() {
+    let _absent = times().map(fs::remove_file);
+}
+
+/// The lines of the slowest tests.
+pub(crate) fn slowest() -> Result<Vec<String>> {
+    let text = fs::read_to_string(times()?)?;
+    let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+    lines.sort_by(|one, other| other.cmp(one));
+    lines.truncate(SLOWEST);
+    Ok(lines)
+}
+
 /// What to say at the end of tests that passed only alone, if any did.
 pub(crate) fn passed_alone(names: &[String]) -> Option<String> {
     let names = (!names.is_empty()).then(|| names.join(", "))?;
@@ -72,7 +95,7 @@ impl Operator {
 
     /// As the other tests have built it.
     pub(crate) fn tested(bundle: &Path) -> Result<Self> {
-        Self::of(release::tested()?, bundle, image::tested()?)
+        Self::of(release::local("podloom")?, bundle, image::tested()?)
     }
 
     /// Installs everything that the tests need. They find it built: a build would take longer than they may.
@@ -97,11 +120,13 @@ impl Operator {
             Part::Busy => &["blackbox"],
             Part::Others => &["blackbox", "engine", "certificates", "im-server"],
         };
+        let times = times()?;
         let tests = || {
             let mut tests = run::cargo(["test", "--quiet", "--workspace", "--no-fail-fast"]);
             tests.args(programs.iter().flat_map(|program| ["--test", *program]));
             self.tell(&mut tests)
                 .env("PODLOOM_IM_PYTHON", &self.im)
+                .env("PODLOOM_TEST_TIMES", &times)
                 .env("PODLOOM_CONTROL_PLANE", "1");
             if let Some(release) = release {
                 tests.env(KUBERNETES, release.minor);
@@ -127,4 +152,41 @@ impl Operator {
             .env("PODLOOM_DIST_ROOT", &self.image.root)
             .env("PODLOOM_BUNDLE", &self.bundle)
     }
+}
+
+/// Runs all parts of the black-box tests on each release, and names at the end what failed.
+pub(crate) fn releases() -> Result<()> {
+    let operator = Operator::shipped(&plugins::run()?)?;
+    let (mut failed, mut alone) = (Vec::new(), Vec::new());
+    for release in RELEASES.into_iter().filter(|release| !release.is_pinned()) {
+        programs(release)?;
+        for part in Part::ALL {
+            let name = format!("{} on Kubernetes {}", part.name(), release.minor);
+            eprintln!("\n==> {name}");
+            match operator.succeeds(part, Some(release)) {
+                Ok(names) => alone.extend(names),
+                Err(error) => {
+                    eprintln!("{error:#}");
+                    failed.push(name);
+                }
+            }
+        }
+    }
+    if let Some(look) = passed_alone(&alone) {
+        eprintln!("\n==> {look}");
+    }
+    if !failed.is_empty() {
+        bail!("these failed: {}", failed.join(", "));
+    }
+    Ok(())
+}
+
+/// Builds the control plane of a release first: a build would take longer than a test may.
+fn programs(release: Release) -> Result<()> {
+    let what = format!("the control plane of Kubernetes {}", release.minor);
+    run::step(&what, "building it takes minutes the first time", || {
+        Programs::build(release)
+            .map(drop)
+            .context("it was not built")
+    })
 }

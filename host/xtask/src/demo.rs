@@ -13,7 +13,7 @@ mod webhook;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::thread::{self, ScopedJoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["kubeconfig", "only"])]
     node: bool,
     /// Show only this scene, with what it needs; repeat the option for several scenes, or separate them by commas.
-    #[arg(long, value_name = "SCENE", value_delimiter = ',', value_parser = PossibleValuesParser::new(NAMES))]
+    #[arg(long, value_name = "SCENE", value_delimiter = ',', value_parser = PossibleValuesParser::new(SCENES.map(|scene| scene.name)))]
     only: Vec<String>,
 }
 
@@ -89,8 +89,6 @@ struct Scene {
     name: &'static str,
     title: &'static str,
     what: &'static str,
-    /// Installs what it needs besides the builds, before anything else: what cannot be installed here is known at once.
-    prepare: fn() -> Result<()>,
     play: Play,
 }
 
@@ -109,20 +107,21 @@ impl Play {
     }
 }
 
+/// The scene that needs an Infrastructure Manager.
+const INFRASTRUCTURE: &str = "infrastructure";
+
 /// In the order in which they are shown; the last one deletes the sessions.
 const SCENES: [Scene; 10] = [
     Scene {
-        name: "explain",
-        title: "What each plugin did to each pod",
-        what: "what each plugin does to each pod of the examples, offline: no cluster",
-        prepare: nothing,
-        play: Play::Offline(explain),
+        name: "render",
+        title: "What the chain does, without a cluster",
+        what: "what each plugin writes into each pod, and what a changed chain would change: no cluster",
+        play: Play::Offline(diff::offline),
     },
     Scene {
         name: "sessions",
         title: "Sessions as kubectl shows them",
         what: "sessions start, and kubectl shows them",
-        prepare: nothing,
         play: Play::Live(|_, live| {
             let list = ["get", "browsers", "--namespace", NAMESPACE];
             run::succeed(live.cluster.kubectl().args(list))
@@ -132,7 +131,6 @@ const SCENES: [Scene; 10] = [
         name: "reload",
         title: "A plugin changes while they run",
         what: "a plugin changes and then breaks while sessions run",
-        prepare: nothing,
         play: Play::Live(|_, live| {
             live.reloaded = Some(browsers::reload(
                 &live.cluster,
@@ -146,49 +144,42 @@ const SCENES: [Scene; 10] = [
         name: "mistake",
         title: "What a mistake looks like",
         what: "a session that no BrowserConfig serves, and what its user sees",
-        prepare: nothing,
         play: Play::Live(|_, live| browsers::fail_one(&live.cluster)),
     },
     Scene {
         name: "webhook",
         title: "Pods of anybody, through the admission webhook",
         what: "pods of kubectl pass the chain through the admission webhook",
-        prepare: nothing,
         play: Play::Live(webhook::show),
     },
     Scene {
         name: "portal",
         title: "A Service, exposed through relays",
         what: "a tunnel exposes a Service, rolls for a new plugin, and loses a relay",
-        prepare: nothing,
         play: Play::Live(portal::show),
     },
     Scene {
-        name: "infrastructure",
+        name: INFRASTRUCTURE,
         title: "A cluster from an Infrastructure Manager",
         what: "a Cluster is created, grows, is broken and repaired, and deleted",
-        prepare: || Ok(podloom_im::python().map(drop)?),
         play: Play::Live(infrastructure::show),
     },
     Scene {
         name: "cleaner",
         title: "A preview that goes when nobody needs it any more",
         what: "a Cleaner waits for conditions, deletes a preview, and sends a CloudEvent",
-        prepare: nothing,
         play: Play::Live(cleaner::show),
     },
     Scene {
         name: "diff",
         title: "A chain is changed, and nobody has to guess",
-        what: "what a changed chain does before it serves, who wrote a line, and what was missed",
-        prepare: nothing,
+        what: "what a changed chain does to running sessions before it serves, who wrote a line, and what was missed",
         play: Play::Live(diff::show),
     },
     Scene {
         name: "end",
         title: "Sessions end",
         what: "sessions are deleted, and their pods with them",
-        prepare: nothing,
         play: Play::Live(|built, live| {
             browsers::delete_all(&live.cluster, &built.examples, PATIENCE)
         }),
@@ -205,10 +196,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let is_live = arguments.keep || scenes.iter().any(|scene| scene.play.is_live());
     let mut steps = Steps::default();
     steps.next("Build everything");
-    for scene in &scenes {
-        let name = scene.name;
-        (scene.prepare)().with_context(|| {
-            format!("the scene {name} cannot be shown; choose others with --only")
+    if scenes.iter().any(|scene| scene.name == INFRASTRUCTURE) {
+        // First, so that what cannot be installed here is known at once.
+        podloom_im::python().with_context(|| {
+            format!("the scene {INFRASTRUCTURE} cannot be shown; choose others with --only")
         })?;
     }
     // Looks for Go now: without it, nobody should wait for the Rust builds first.
@@ -243,10 +234,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     ));
     match live {
         Some(live) if arguments.keep => keep(&built, &live),
-        _ => {
+        Some(_) => {
             screen::line("cargo xtask demo --keep leaves it running, for you to try.");
             Ok(())
         }
+        None => Ok(()),
     }
 }
 
@@ -447,14 +439,14 @@ fn build(are_programs_missing: bool) -> Result<Built> {
                 "The control plane is still being built, for your next try. Ctrl-C stops that.",
             );
         }
-        both(rust, programs.map_or(Ok(()), end))
+        run::both(rust, programs.map_or(Ok(()), run::joined))
     })?;
     Ok(built)
 }
 
 fn rust() -> Result<Built> {
     Ok(Built {
-        bundle: plugins::run()?,
+        bundle: plugins::of_chain()?,
         binary: release::local("podloom")?,
         examples: run::root().join("deploy/examples"),
     })
@@ -469,31 +461,6 @@ fn find_programs() -> Result<()> {
     })
 }
 
-fn end(thread: ScopedJoinHandle<'_, Result<()>>) -> Result<()> {
-    let panicked = |_| Err(anyhow!("the build of the control plane panicked"));
-    thread.join().unwrap_or_else(panicked)
-}
-
-/// The results of two builds, or the errors of both.
-fn both<A, B>(left: Result<A>, right: Result<B>) -> Result<(A, B)> {
-    match (left, right) {
-        (Ok(left), Ok(right)) => Ok((left, right)),
-        (Err(left), Err(right)) => Err(anyhow!("{left:#}\nerror: {right:#}")),
-        (Err(error), Ok(_)) | (Ok(_), Err(error)) => Err(error),
-    }
-}
-
-/// Their names.
-const NAMES: [&str; SCENES.len()] = {
-    let mut names = [""; SCENES.len()];
-    let mut number = 0;
-    while number < names.len() {
-        names[number] = SCENES[number].name;
-        number += 1;
-    }
-    names
-};
-
 /// For `--help`.
 fn table() -> String {
     let rows = SCENES.map(|scene| format!("  {:14} {}", scene.name, scene.what));
@@ -504,21 +471,6 @@ fn table() -> String {
 fn chosen(names: &[String]) -> Vec<Scene> {
     let is_chosen = |scene: &Scene| names.is_empty() || names.iter().any(|name| name == scene.name);
     SCENES.into_iter().filter(is_chosen).collect()
-}
-
-fn nothing() -> Result<()> {
-    Ok(())
-}
-
-/// The same chain offline: it writes the same as in the operator's pods.
-fn explain(built: &Built) -> Result<()> {
-    let mut render = Command::new(&built.binary);
-    render.args(["render", "--explain", "--plugins"]);
-    render.arg(&built.bundle);
-    for file in EXAMPLES {
-        render.arg("-f").arg(built.examples.join(file));
-    }
-    run::succeed(render.stdout(Stdio::null()))
 }
 
 #[cfg(test)]

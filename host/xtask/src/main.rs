@@ -2,7 +2,6 @@
 
 mod bench;
 mod black_box;
-mod chaos;
 mod codegen;
 mod control_plane;
 mod demo;
@@ -14,7 +13,6 @@ mod release;
 mod run;
 mod soak;
 mod test;
-mod versions;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -44,7 +42,7 @@ enum Command {
         #[arg(long)]
         examples: bool,
     },
-    /// Show the operator at work on a real control plane, which this command starts.
+    /// Show what a chain does to pods, and the operator at work on a real control plane, which this command starts.
     Demo(demo::Arguments),
     /// Run the benchmarks and print their figures beside the goals.
     Bench(bench::Arguments),

@@ -29,6 +29,9 @@ const MAX_BYTES_OF_SCRIPT: u32 = 393_216;
 /// Where the standard plugins are, each in a directory of its own.
 const STANDARD: &str = "plugins";
 
+/// The chain that they make.
+const CHAIN: &str = "plugins/chain.yaml";
+
 /// Where the examples of the SDK are.
 const EXAMPLES: &str = "plugin-sdk/examples";
 
@@ -40,6 +43,10 @@ struct Built {
 }
 
 impl Built {
+    fn file(&self) -> String {
+        format!("{}.wasm.gz", self.name)
+    }
+
     fn max_bytes(&self) -> usize {
         let most = match self.name.as_str() {
             "script" => MAX_BYTES_OF_SCRIPT,
@@ -74,18 +81,31 @@ pub(crate) fn run_unlimited() -> Result<PathBuf> {
 }
 
 fn bundle() -> Result<(PathBuf, Vec<Built>)> {
-    let built = make(STANDARD)?;
+    let built = make(STANDARD, |_| true)?;
     let bundle = run::target("plugins")?;
-    write(&bundle, &built, &run::root().join("plugins/chain.yaml"))?;
+    write(&bundle, &built, &run::root().join(CHAIN))?;
+    remove_others(&bundle, &built)?;
     print_sizes(&bundle, &built);
     Ok((bundle, built))
+}
+
+/// Builds only the plugins that the standard chain names, into the same directory.
+pub(crate) fn of_chain() -> Result<PathBuf> {
+    let manifest = run::root().join(CHAIN);
+    let chain = fs::read_to_string(&manifest).with_context(|| manifest.display().to_string())?;
+    let is_named = |plugin: &str| chain.contains(&format!("file: {plugin}.wasm.gz"));
+    let built = make(STANDARD, is_named)?;
+    let bundle = run::target("plugins")?;
+    write(&bundle, &built, &manifest)?;
+    print_sizes(&bundle, &built);
+    Ok(bundle)
 }
 
 /// Builds the examples of the SDK, each as a bundle in target/plugin-examples, with the chain that lies beside its code.
 ///
 /// Returns that directory.
 pub(crate) fn examples() -> Result<PathBuf> {
-    let built = make(EXAMPLES)?;
+    let built = make(EXAMPLES, |_| true)?;
     let bundles = run::target("plugin-examples")?;
     for plugin in built {
         let bundle = bundles.join(&plugin.name);
@@ -94,16 +114,18 @@ pub(crate) fn examples() -> Result<PathBuf> {
             .join("bundle/chain.yaml");
         let built = [plugin];
         write(&bundle, &built, &run::root().join(manifest))?;
+        remove_others(&bundle, &built)?;
         print_sizes(&bundle, &built);
     }
     Ok(bundles)
 }
 
-/// Compiles, checks and packs the plugins of one directory.
-fn make(home: &str) -> Result<Vec<Built>> {
+/// Compiles, checks and packs the plugins of one directory that are wanted.
+fn make(home: &str, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<Built>> {
     ensure_target()?;
     let workspace = run::workspace()?;
-    let plugins = find(&workspace, home)?;
+    let mut plugins = find(&workspace, home)?;
+    plugins.retain(|plugin| is_wanted(&plugin.name));
     run::step(
         home,
         "compiling to WebAssembly and packing; the first time takes about a minute",
@@ -164,7 +186,8 @@ pub(crate) fn lint() -> Result<()> {
     let workspace = run::workspace()?;
     let mut plugins = find(&workspace, STANDARD)?;
     plugins.extend(find(&workspace, EXAMPLES)?);
-    let sdk = ["--package", "podloom-plugin-sdk"];
+    // In the profile of the plugins, since its procedural macros are compiled for them anyway.
+    let sdk = ["--profile", "plugin", "--package", "podloom-plugin-sdk"];
     run::succeed(for_target("clippy", &sdk, &plugins).args(["--", "-D", "warnings"]))
 }
 
@@ -222,24 +245,23 @@ fn compressed(module: &[u8], kept: &Path) -> Result<Vec<u8>> {
     Ok(shipped)
 }
 
-/// Replaces the bundle file by file, and removes files that no longer belong to it.
+/// Writes the bundle file by file.
 fn write(bundle: &Path, built: &[Built], manifest: &Path) -> Result<()> {
     fs::create_dir_all(bundle).with_context(|| bundle.display().to_string())?;
-    let mut names = vec!["chain.yaml".to_owned()];
     for plugin in built {
-        let name = format!("{}.wasm.gz", plugin.name);
-        replace(&bundle.join(&name), &plugin.shipped)?;
-        names.push(name);
+        replace(&bundle.join(plugin.file()), &plugin.shipped)?;
     }
     let text = fs::read(manifest).with_context(|| manifest.display().to_string())?;
-    replace(&bundle.join("chain.yaml"), &text)?;
+    replace(&bundle.join("chain.yaml"), &text)
+}
+
+/// Removes files that no longer belong to a bundle.
+fn remove_others(bundle: &Path, built: &[Built]) -> Result<()> {
     for entry in fs::read_dir(bundle)? {
         let entry = entry?;
-        let known = entry
-            .file_name()
-            .to_str()
-            .is_some_and(|name| names.iter().any(|known| known == name));
-        if !known && entry.file_type()?.is_file() {
+        let name = entry.file_name();
+        let is_known = name == "chain.yaml" || built.iter().any(|plugin| name == *plugin.file());
+        if !is_known && entry.file_type()?.is_file() {
             fs::remove_file(entry.path())?;
         }
     }

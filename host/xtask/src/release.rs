@@ -1,7 +1,7 @@
 //! The binaries of the workspace, in the ways in which they are built.
 //!
-//! [`local`] is quick to build, for the demo, and [`tested`] is what the tests have built already. [`shipped`] is what the image
-//! holds, what the benchmarks measure and what the soaks run.
+//! [`local`] is quick to build, and what the tests have built already. [`shipped`] is what the image holds, what the benchmarks
+//! measure and what the soaks run.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -13,7 +13,8 @@ use crate::run;
 /// The profile of what is shipped and measured, in Cargo.toml.
 pub(crate) const DIST: &str = "dist";
 
-/// Builds a binary of the workspace, hardly optimized, and returns where it is.
+/// Builds a binary of the workspace, hardly optimized, and returns where it is. After `cargo test --workspace` nothing is left to
+/// compile.
 pub(crate) fn local(binary: &str) -> Result<PathBuf> {
     // With the features that all crates need together, so that one binary shares its dependencies with the next.
     let arguments = ["build", "--quiet", "--workspace", "--bin"];
@@ -21,17 +22,6 @@ pub(crate) fn local(binary: &str) -> Result<PathBuf> {
         run::succeed(run::cargo(arguments).arg(binary))
     })?;
     built("debug", binary)
-}
-
-/// Builds the operator as its own tests do, hardly optimized, and returns where it is. After `cargo test --workspace` nothing is
-/// left to compile.
-pub(crate) fn tested() -> Result<PathBuf> {
-    // Building a test program of a crate builds the crate's binaries with the same features.
-    let arguments = ["test", "--quiet", "--workspace", "--test", "cli"];
-    run::step("podloom", "compiling; the first time takes minutes", || {
-        run::succeed(run::cargo(arguments).arg("--no-run"))
-    })?;
-    built("debug", "podloom")
 }
 
 /// Builds a binary of the workspace with optimizations, and returns where it is.

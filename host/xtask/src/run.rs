@@ -4,10 +4,10 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use cargo_metadata::{Metadata, MetadataCommand};
 
 /// How often a long step shows that it is still running.
@@ -109,3 +109,21 @@ pub(crate) fn step<T, E>(
     eprintln!("{name}: {outcome} after {} s", start.elapsed().as_secs());
     result
 }
+
+/// What a thread returns at its end.
+pub(crate) fn joined<T>(thread: ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
+    let panicked = |_| Err(anyhow!("a thread panicked"));
+    thread.join().unwrap_or_else(panicked)
+}
+
+/// The results of two steps that ran beside each other, or the errors of both.
+pub(crate) fn both<A, B>(left: Result<A>, right: Result<B>) -> Result<(A, B)> {
+    match (left, right) {
+        (Ok(left), Ok(right)) => Ok((left, right)),
+        (Err(left), Err(right)) => Err(anyhow!("{left:#}\nerror: {right:#}")),
+        (Err(error), Ok(_)) | (Ok(_), Err(error)) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,20 +1,23 @@
 //! `cargo xtask soak`: random tests that take too long for every test run.
 
+use std::path::Path;
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
-use crate::{chaos, plugins, release, run, test, versions};
+use crate::{black_box, plugins, release, run, test};
 
 /// A soak of one part. Every `cargo xtask test` runs the same tests with fewer cases.
 struct Soak {
     name: &'static str,
     what: &'static str,
-    /// The arguments of cargo.
-    command: &'static [&'static str],
-    environment: &'static [(&'static str, &'static str)],
+    /// The arguments of cargo, separated by spaces.
+    command: &'static str,
+    /// A variable of the tests, and its value.
+    setting: Option<(&'static str, &'static str)>,
     needs: Needs,
 }
 
@@ -38,125 +41,71 @@ const SOAKS: [Soak; 10] = [
     Soak {
         name: "paths",
         what: "100,000 random transactions on a pod: only granted paths are written, no answer depends on a value that is not granted, a rollback restores everything",
-        command: &["test", "--package", "podloom-pod-path", "--lib", "laws"],
-        environment: &[("PROPTEST_CASES", "100000")],
+        command: "test --package podloom-pod-path --lib laws",
+        setting: Some(("PROPTEST_CASES", "100000")),
         needs: Needs::Nothing,
     },
     Soak {
         name: "guests",
         what: "100,000 random plugins, as a core module and as a component: same pod, same messages, same limits",
-        command: &[
-            "test",
-            "--package",
-            "podloom-mutators",
-            "--test",
-            "runner",
-            "guests",
-        ],
-        environment: &[("PROPTEST_CASES", "100000")],
+        command: "test --package podloom-mutators --test runner guests",
+        setting: Some(("PROPTEST_CASES", "100000")),
         needs: Needs::Nothing,
     },
     Soak {
         name: "patch",
         what: "50,000 random chains on random pods: the JSON Patch, applied by another implementation, gives the same pod as the chain",
-        command: &[
-            "test",
-            "--package",
-            "podloom-pod-path",
-            "--package",
-            "podloom-mutators",
-            "--lib",
-            "--test",
-            "runner",
-            "patch",
-        ],
-        environment: &[("PROPTEST_CASES", "50000")],
+        command: "test --package podloom-pod-path --package podloom-mutators --lib --test runner patch",
+        setting: Some(("PROPTEST_CASES", "50000")),
         needs: Needs::Nothing,
     },
     Soak {
         name: "commute",
         what: "100,000 random pods: plugins that commute by their grants give the same bytes in both orders, the standard ones and random ones",
-        command: &[
-            "test",
-            "--package",
-            "podloom-pod-path",
-            "--package",
-            "podloom-mutators",
-            "--lib",
-            "--test",
-            "standard_plugins",
-            "commute",
-        ],
-        environment: &[("PROPTEST_CASES", "100000")],
+        command: "test --package podloom-pod-path --package podloom-mutators --lib --test standard_plugins commute",
+        setting: Some(("PROPTEST_CASES", "100000")),
         needs: Needs::Plugins,
     },
     Soak {
         name: "queue",
         what: "20,000 random histories of the control loop's queue, compared with a simple model",
-        command: &["test", "--package", "podloom-control-loop", "--lib", "laws"],
-        environment: &[("PROPTEST_CASES", "20000")],
+        command: "test --package podloom-control-loop --lib laws",
+        setting: Some(("PROPTEST_CASES", "20000")),
         needs: Needs::Nothing,
     },
     Soak {
         name: "cleaner",
         what: "1,000 Cleaners on a real control plane, each with a fault at a random time: nothing is deleted that their conditions did not name",
-        command: &[
-            "test",
-            "--package",
-            "podloom-tests",
-            "--test",
-            "blackbox",
-            "cleaner_storm",
-            "--",
-            "--nocapture",
-        ],
-        environment: &[("PODLOOM_CLEANER_RUNS", "1000")],
+        command: "test --package podloom-tests --test blackbox cleaner_storm -- --nocapture",
+        setting: Some(("PODLOOM_CLEANER_RUNS", "1000")),
         needs: Needs::Operator,
     },
     Soak {
         name: "diff",
         what: "1,000 random pods as a real API server sends them, and twenty changes of the chain: the webhook answers differently exactly where podloom chain diff says so",
-        command: &[
-            "test",
-            "--package",
-            "podloom-tests",
-            "--test",
-            "blackbox",
-            "the_webhook_answers_differently",
-            "--",
-            "--nocapture",
-        ],
-        environment: &[("PODLOOM_DIFF_PODS", "1000")],
+        command: "test --package podloom-tests --test blackbox the_webhook_answers_differently -- --nocapture",
+        setting: Some(("PODLOOM_DIFF_PODS", "1000")),
         needs: Needs::Operator,
     },
     Soak {
         name: "languages",
         what: "the page on other languages: its commands install the compilers of Python, JavaScript and C, build a plugin with each, and run it; needs Python with venv, Node.js and npm, and cargo for the bindings of C",
-        command: &[
-            "test",
-            "--workspace",
-            "--test",
-            "blackbox",
-            "languages",
-            "--",
-            "--test-threads",
-            "1",
-        ],
-        environment: &[("PODLOOM_LANGUAGES", "1")],
+        command: "test --workspace --test blackbox languages -- --test-threads 1",
+        setting: Some(("PODLOOM_LANGUAGES", "1")),
         needs: Needs::Operator,
     },
     Soak {
         name: "shipped",
         what: "the black-box tests, two minutes of random faults and the real node, with the operator as it is shipped; `cargo xtask test` runs them with a build that is hardly optimized",
-        command: &[],
-        environment: &[],
+        command: "",
+        setting: None,
         needs: Needs::Shipped,
     },
     Soak {
         name: "versions",
         what: "the black-box tests on the oldest Kubernetes that Podloom supports, and on the newest; builds their control planes once, with Go",
-        command: &[],
-        environment: &[],
+        command: "",
+        setting: None,
         needs: Needs::Releases,
     },
 ];
@@ -186,7 +135,7 @@ fn table() -> String {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if let Some(minutes) = arguments.minutes {
         let bundle = plugins::run()?;
-        return chaos::run(&release::shipped()?, &bundle, minutes, arguments.seed);
+        return faults(&release::shipped()?, &bundle, minutes, arguments.seed);
     }
     let is_chosen = |soak: &&Soak| arguments.only.as_ref().is_none_or(|only| only == soak.name);
     let mut failed = Vec::new();
@@ -206,7 +155,7 @@ fn holds(soak: &Soak) -> Result<bool> {
     let start = Instant::now();
     let done = match soak.needs {
         Needs::Shipped => test::shipped(),
-        Needs::Releases => versions::run(),
+        Needs::Releases => black_box::releases(),
         _ => tests(soak),
     };
     let outcome = match &done {
@@ -223,8 +172,8 @@ fn holds(soak: &Soak) -> Result<bool> {
 
 /// Runs the tests of a soak.
 fn tests(soak: &Soak) -> Result<()> {
-    let mut command = run::cargo(soak.command);
-    command.envs(soak.environment.iter().copied());
+    let mut command = run::cargo(soak.command.split(' '));
+    command.envs(soak.setting);
     if soak.needs != Needs::Nothing {
         command.env("PODLOOM_BUNDLE", plugins::run()?);
     }
@@ -234,4 +183,22 @@ fn tests(soak: &Soak) -> Result<()> {
             .env("PODLOOM_CONTROL_PLANE", "1");
     }
     run::succeed(&mut command)
+}
+
+/// Injects faults for some minutes, into the operator of this binary.
+pub(crate) fn faults(binary: &Path, bundle: &Path, minutes: u64, seed: Option<u64>) -> Result<()> {
+    // Building the black-box tests builds these binaries with the same features: in a test run nothing is compiled again.
+    run::step("soak", "compiling", || {
+        let tests = ["test", "--quiet", "--workspace", "--test", "blackbox"];
+        run::succeed(run::cargo(tests).arg("--no-run"))
+    })?;
+    let program = release::built("debug", "soak")?;
+    let mut soak = Command::new(program);
+    soak.args(["--minutes", &minutes.to_string()]);
+    if let Some(seed) = seed {
+        soak.args(["--seed", &seed.to_string()]);
+    }
+    soak.env("PODLOOM_BLACKBOX_BINARY", binary)
+        .env("PODLOOM_BUNDLE", bundle);
+    run::succeed(&mut soak)
 }

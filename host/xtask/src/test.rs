@@ -1,14 +1,15 @@
 //! `cargo xtask test`: what CI runs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 
 use crate::black_box::{self, Operator, Part};
-use crate::{chaos, packages, plugins, run};
+use crate::{packages, plugins, run, soak};
 
 /// How many minutes of random faults.
 const SOAK_MINUTES: u64 = 2;
@@ -36,11 +37,40 @@ pub(crate) fn run(extent: Extent) -> Result<()> {
         // Now too, for those who do not want to wait for a run without it.
         eprintln!("==> real node: will not run: {reason}");
     }
-    step("format", || {
+    let times = Times::new();
+    let alone = checks(&times, extent, without_node.is_none());
+    times.print();
+    let time = seconds(start.elapsed());
+    let summary = summary(extent, &time, without_node.as_deref(), &alone?);
+    eprintln!("\n==> {summary}");
+    Ok(())
+}
+
+/// Returns the names of black-box tests that passed only alone.
+fn checks(times: &Times, extent: Extent, with_node: bool) -> Result<Vec<String>> {
+    times.step("format", || {
         run::succeed(&mut run::cargo(["fmt", "--all", "--check"]))
             .context("`cargo fmt --all` fixes it")
     })?;
-    step("lints", || {
+    if extent == Extent::Quick {
+        return without_control_plane(times, extent).map(|_| Vec::new());
+    }
+    // Linking and packing leave processors idle, which these builds take.
+    let bundle = thread::scope(|scope| {
+        let programs =
+            scope.spawn(|| times.step("programs of the black-box tests", || programs(with_node)));
+        let bundle = without_control_plane(times, extent);
+        run::both(bundle, run::joined(programs))
+    });
+    let (bundle, ()) = bundle?;
+    // What the tests have built already: the binary that is shipped takes as long to compile as all else together.
+    let operator = times.step("image", || Operator::tested(&bundle))?;
+    from_outside(times, &operator, with_node)
+}
+
+/// Everything that needs no operator as a process. Returns the directory of the bundle.
+fn without_control_plane(times: &Times, extent: Extent) -> Result<PathBuf> {
+    times.step("lints", || {
         run::succeed(&mut run::cargo([
             "clippy",
             "--quiet",
@@ -51,28 +81,30 @@ pub(crate) fn run(extent: Extent) -> Result<()> {
             "warnings",
         ]))
     })?;
-    step("lints of plugins", plugins::lint)?;
-    let bundle = step("plugins", plugins::run)?;
-    let examples = step("example plugins", plugins::examples)?;
-    step("tests", || tests(&bundle, &examples, extent))?;
-    step("documentation", || {
+    times.step("lints of plugins", plugins::lint)?;
+    let bundle = times.step("plugins", plugins::run)?;
+    let examples = times.step("example plugins", plugins::examples)?;
+    times.step("tests", || tests(&bundle, &examples, extent))?;
+    times.step("documentation", || {
         run::succeed(
             run::cargo(["doc", "--quiet", "--workspace", "--no-deps"])
                 .env("RUSTDOCFLAGS", "-D warnings"),
         )
     })?;
-    step("packages", packages::check)?;
-    let mut alone = Vec::new();
-    if extent == Extent::Whole {
-        // What the tests have built already: the binary that is shipped takes as long to compile as all else together.
-        let operator = step("image, and programs of the black-box tests", || {
-            Operator::tested(&bundle)
-        })?;
-        alone = from_outside(&operator, without_node.is_none())?;
+    times.step("packages", packages::check)?;
+    Ok(bundle)
+}
+
+/// Builds or fetches everything that is not Rust, into the user's cache directory.
+fn programs(with_node: bool) -> Result<()> {
+    podloom_control_plane::Programs::find()?;
+    if with_node {
+        podloom_real_node::Programs::find()?;
     }
-    let time = seconds(start.elapsed());
-    let summary = summary(extent, &time, without_node.as_deref(), &alone);
-    eprintln!("\n==> {summary}");
+    podloom_control_plane::helm()?;
+    podloom_control_plane::crane()?;
+    podloom_control_plane::prometheus()?;
+    podloom_im::python()?;
     Ok(())
 }
 
@@ -120,35 +152,37 @@ pub(crate) fn shipped() -> Result<()> {
     if let Some(reason) = &without_node {
         eprintln!("==> real node: will not run: {reason}");
     }
-    let alone = from_outside(&operator, without_node.is_none())?;
-    if let Some(look) = black_box::passed_alone(&alone) {
+    let times = Times::new();
+    let alone = from_outside(&times, &operator, without_node.is_none());
+    times.print();
+    if let Some(look) = black_box::passed_alone(&alone?) {
         eprintln!("\n==> {look}");
     }
     Ok(())
 }
 
 /// The operator on control planes and perhaps on a real node. Returns the names of tests that passed only alone.
-fn from_outside(operator: &Operator, with_node: bool) -> Result<Vec<String>> {
-    step("alerts", alerts)?;
-    let mut alone = Vec::new();
-    for part in Part::ALL {
-        alone.extend(step(part.name(), || operator.succeeds(part, None))?);
-    }
-    let soak = || {
-        step("soak", || {
-            chaos::run(&operator.binary, &operator.bundle, SOAK_MINUTES, None)
-        })
-    };
-    if !with_node {
-        return soak().map(|()| alone);
-    }
-    // Both wait most of the time.
-    thread::scope(|scope| {
-        let soak = scope.spawn(soak);
-        let node = real_node(operator);
-        let soak = soak.join().map_err(|_| anyhow!("the soak panicked"))?;
-        node.and(soak).map(|()| alone)
-    })
+fn from_outside(times: &Times, operator: &Operator, with_node: bool) -> Result<Vec<String>> {
+    times.step("alerts", alerts)?;
+    let test = |part: Part| times.step(part.name(), || operator.succeeds(part, None));
+    // The real node and the soak wait most of the time, and so do most tests.
+    let (mut alone, ()) = thread::scope(|scope| {
+        let soak = scope.spawn(|| {
+            times.step("soak", || {
+                soak::faults(&operator.binary, &operator.bundle, SOAK_MINUTES, None)
+            })
+        });
+        let node = scope.spawn(|| match with_node {
+            true => times.step("real node", || real_node(operator)),
+            false => Ok(()),
+        });
+        let tests = test(Part::Others);
+        let beside = run::both(run::joined(soak), run::joined(node));
+        run::both(tests, beside.map(drop))
+    })?;
+    // Alone, since they measure.
+    alone.extend(test(Part::Busy)?);
+    Ok(alone)
 }
 
 /// The alert rules are valid, each fires when it should, and otherwise none does.
@@ -165,27 +199,47 @@ fn alerts() -> Result<()> {
 
 /// The operator on a real node.
 fn real_node(operator: &Operator) -> Result<()> {
-    step("programs of the real node", || {
-        Ok(podloom_real_node::Programs::find().map(drop)?)
-    })?;
     let arguments = ["test", "--quiet", "--workspace", "--test", "real-node"];
-    step("real node", || {
-        run::succeed(
-            operator
-                .tell(&mut run::cargo(arguments))
-                .env("PODLOOM_IMAGE", &operator.image.archive)
-                .env(REAL_NODE, "1"),
-        )
-    })
+    run::succeed(
+        operator
+            .tell(&mut run::cargo(arguments))
+            .env("PODLOOM_IMAGE", &operator.image.archive)
+            .env(REAL_NODE, "1"),
+    )
 }
 
-fn step<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    eprintln!("\n==> {name}");
-    let start = Instant::now();
-    let result = work().with_context(|| format!("{name} failed"));
-    let outcome = if result.is_ok() { "done" } else { "FAILED" };
-    eprintln!("==> {name}: {outcome} in {}", seconds(start.elapsed()));
-    result
+/// How long each step took, in the order in which they ended.
+struct Times(Mutex<Vec<(String, Duration)>>);
+
+impl Times {
+    fn new() -> Self {
+        black_box::forget_times();
+        Self(Mutex::default())
+    }
+
+    fn step<T>(&self, name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        eprintln!("\n==> {name}");
+        let start = Instant::now();
+        let result = work().with_context(|| format!("{name} failed"));
+        let outcome = if result.is_ok() { "done" } else { "FAILED" };
+        eprintln!("==> {name}: {outcome} in {}", seconds(start.elapsed()));
+        let mut steps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        steps.push((name.to_owned(), start.elapsed()));
+        result
+    }
+
+    /// Prints them, and the slowest of the black-box tests.
+    fn print(&self) {
+        let steps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        eprintln!();
+        for (name, time) in &*steps {
+            eprintln!("{:>10}  {name}", seconds(*time));
+        }
+        // Without black-box tests there are none.
+        if let Ok(slowest) = black_box::slowest() {
+            eprintln!("\nThe slowest black-box tests:\n{}", slowest.join("\n"));
+        }
+    }
 }
 
 fn seconds(time: Duration) -> String {

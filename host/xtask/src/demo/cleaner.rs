@@ -2,18 +2,16 @@
 //!
 //! The kinds are those of Knative; on a control plane of the demo they are stubs.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::mpsc::{self, Receiver};
-use std::thread;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
+use serde_json::Value;
 
-use super::operator::{Operator, Volume};
+use super::operator::{Double, Operator, Volume, send};
 use super::{Built, Cluster, Live, screen};
-use crate::run;
+use crate::{release, run};
 
 /// The namespace of the scene.
 const NAMESPACE: &str = "cleaner-demo";
@@ -23,14 +21,15 @@ const NAME: &str = "shop-commit--demo";
 const IDLE: Duration = Duration::from_hours(360);
 /// How much of that is left when the preview becomes idle.
 const LEFT: Duration = Duration::from_secs(6);
-/// How long the event may take.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Lets a Cleaner wait for its time, for a request to end, and for time to pass.
 pub(super) fn show(built: &Built, live: &mut Live) -> Result<()> {
     let cluster = &live.cluster;
     let volume = Volume::mount(&built.bundle, run::target("demo/cleaner/plugins")?)?;
-    let sink = Sink::start()?;
+    let sink = Double::start(
+        &release::local("podloom-doubles")?,
+        &["sink", "--status", "204"],
+    )?;
     cluster.install("crds/cleaner")?;
     if cluster.plane.is_some() {
         let stubs = run::root().join("tests/blackbox/fixtures/cleaner/knative.yaml");
@@ -49,7 +48,7 @@ pub(super) fn show(built: &Built, live: &mut Live) -> Result<()> {
 
     let begun = Instant::now();
     cluster.apply(&objects("True", Timestamp::now()))?;
-    cluster.apply(&cleaner(&sink))?;
+    cluster.apply(&cleaner(sink.address))?;
     operator.until(|| Ok(reason(cluster)? == "WaitingForConditions"))?;
     screen::step(
         begun.elapsed(),
@@ -73,17 +72,33 @@ pub(super) fn show(built: &Built, live: &mut Live) -> Result<()> {
         begun.elapsed(),
         "the service is deleted, and the Cleaner with it",
     );
-    let event = sink.next(PATIENCE)?;
+    operator.until(|| Ok(!received(&sink)?.is_null()))?;
     screen::step(begun.elapsed(), "the CloudEvent has arrived:");
-    tell(&event);
+    tell(&received(&sink)?);
     cluster.delete_namespace(NAMESPACE)
 }
 
-fn tell(event: &Event) {
-    for header in &event.headers {
-        screen::line(&format!("    {header}"));
+/// The first request that the sink received, or null.
+fn received(sink: &Double) -> Result<Value> {
+    let (_, body) = send(sink.control, "GET /requests", "", "")?;
+    let mut all: Value = serde_json::from_str(&body).with_context(|| body.clone())?;
+    Ok(all
+        .pointer_mut("/requests/0")
+        .map(Value::take)
+        .unwrap_or_default())
+}
+
+fn tell(event: &Value) {
+    let headers = event.get("headers").and_then(Value::as_object);
+    for (name, value) in headers.into_iter().flatten() {
+        if name.starts_with("ce-") {
+            let value = value.as_str().unwrap_or_default();
+            screen::line(&format!("    {name}: {value}"));
+        }
     }
-    screen::line(&format!("    a body of {} bytes", event.body.len()));
+    let length = event.get("length").and_then(Value::as_u64);
+    let length = length.unwrap_or_default();
+    screen::line(&format!("    a body of {length} bytes"));
 }
 
 fn list(cluster: &Cluster) -> Result<()> {
@@ -149,7 +164,7 @@ status:
     )
 }
 
-fn cleaner(sink: &Sink) -> String {
+fn cleaner(sink: SocketAddr) -> String {
     format!(
         "\
 apiVersion: cleaner.vtex.dev/v1alpha
@@ -158,7 +173,7 @@ metadata: {{ name: {NAME}, namespace: {NAMESPACE} }}
 spec:
   ttl: 2s
   retry: {{ period: 5h, monotonic: true }}
-  cloudEventSink: 'http://{}/deleted'
+  cloudEventSink: 'http://{sink}/deleted'
   targets:
   - name: shop
     delete: true
@@ -181,80 +196,6 @@ spec:
         .filter(c, c.type == 'Active')
         .exists(c, c.status == 'True' || time - timestamp(c.lastTransitionTime) < duration('360h'))
     )
-",
-        sink.address
+"
     )
-}
-
-/// How long a client may take to send an event.
-const READ: Duration = Duration::from_secs(10);
-/// How many bytes the body of an event may have.
-const BODY: u64 = 1 << 20;
-
-/// Takes events until the demo ends.
-struct Sink {
-    address: SocketAddr,
-    events: Receiver<Event>,
-}
-
-/// An event that arrived.
-struct Event {
-    /// Its headers whose names begin with `ce-`, as `name: value`.
-    headers: Vec<String>,
-    /// Its body.
-    body: String,
-}
-
-impl Sink {
-    /// Starts it on a free port.
-    fn start() -> Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").context("no port is free")?;
-        let address = listener.local_addr()?;
-        let (arrived, events) = mpsc::channel();
-        thread::spawn(move || {
-            for client in listener.incoming().flatten() {
-                // A client that sends nothing sensible gets no answer.
-                if let Ok(event) = take(&client)
-                    && arrived.send(event).is_err()
-                {
-                    return;
-                }
-            }
-        });
-        Ok(Self { address, events })
-    }
-
-    /// Waits for the next event.
-    fn next(&self, patience: Duration) -> Result<Event> {
-        self.events
-            .recv_timeout(patience)
-            .context("no CloudEvent has arrived")
-    }
-}
-
-fn take(client: &TcpStream) -> Result<Event> {
-    client.set_read_timeout(Some(READ))?;
-    let mut reader = BufReader::new(client);
-    let mut headers = Vec::new();
-    let mut length = 0;
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line)?;
-        let line = line.trim_end();
-        if line.is_empty() {
-            break;
-        }
-        let lower = line.to_ascii_lowercase();
-        if let Some(value) = lower.strip_prefix("content-length:") {
-            length = value.trim().parse().unwrap_or(0);
-        }
-        if lower.starts_with("ce-") {
-            headers.push(line.to_owned());
-        }
-    }
-    let mut body = String::new();
-    reader.take(BODY.min(length)).read_to_string(&mut body)?;
-    let mut client = client;
-    client.write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")?;
-    Ok(Event { headers, body })
 }

@@ -2,11 +2,11 @@
 
 use std::cell::RefCell;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
@@ -134,6 +134,46 @@ impl Drop for Operator {
         let child = self.child.get_mut();
         let _already_ended = child.kill();
         let _already_ended = child.wait();
+    }
+}
+
+/// A running program of `podloom-doubles`, for something outside the cluster; dropping this kills it.
+pub(crate) struct Double {
+    pub(crate) address: SocketAddr,
+    pub(crate) control: SocketAddr,
+    child: Child,
+}
+
+impl Double {
+    /// Starts one with these arguments, and waits until it is ready.
+    pub(crate) fn start(doubles: &Path, arguments: &[&str]) -> Result<Self> {
+        let mut child = Command::new(doubles)
+            .args(arguments)
+            .arg("--owned")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| doubles.display().to_string())?;
+        let output = child.stdout.take().context("its output is piped")?;
+        let mut line = String::new();
+        BufReader::new(output).read_line(&mut line)?;
+        let ready: Value = serde_json::from_str(&line).context("it did not start")?;
+        let address = |name: &str| -> Result<SocketAddr> {
+            let text = ready.get(name).and_then(Value::as_str);
+            Ok(text.with_context(|| format!("it has no {name}"))?.parse()?)
+        };
+        Ok(Self {
+            address: address("address")?,
+            control: address("control")?,
+            child,
+        })
+    }
+}
+
+impl Drop for Double {
+    fn drop(&mut self) {
+        let _already_ended = self.child.kill();
+        let _already_ended = self.child.wait();
     }
 }
 

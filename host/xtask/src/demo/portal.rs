@@ -1,16 +1,13 @@
 //! A Service is exposed through two relays, which `podloom-doubles` plays.
 
-use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 use std::{fmt, fs};
 
 use anyhow::{Context, Result, bail};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 
-use super::operator::{Operator, Volume, send};
+use super::operator::{Double, Operator, Volume, send};
 use super::{Built, Cluster, Live, screen};
 use crate::{release, run};
 
@@ -26,8 +23,8 @@ pub(super) fn show(built: &Built, live: &mut Live) -> Result<()> {
     let authorities = run::target("demo/portal")?;
     let volume = Volume::mount(&built.bundle, authorities.join("plugins"))?;
     let (first, second) = (
-        Relay::start(&doubles, &authorities.join("first.pem"))?,
-        Relay::start(&doubles, &authorities.join("second.pem"))?,
+        Relay::start(&doubles, authorities.join("first.pem"))?,
+        Relay::start(&doubles, authorities.join("second.pem"))?,
     );
     let trusted = trust(&[&first, &second], &authorities.join("relays.pem"))?;
     cluster.install("crds/portal")?;
@@ -157,38 +154,18 @@ spec:
     )
 }
 
-/// A running relay; dropping this kills it. Displayed as in a URL.
+/// A running relay. Displayed as in a URL.
 struct Relay {
     authority: PathBuf,
-    port: u16,
-    control: SocketAddr,
-    child: Child,
+    double: Double,
 }
 
 impl Relay {
     /// Starts one that serves no hostname yet. It writes the certificate authority to trust into a file.
-    fn start(doubles: &Path, authority: &Path) -> Result<Self> {
-        let mut child = Command::new(doubles)
-            .args(["relay", "--owned", "--host", "localhost", "--ca"])
-            .arg(authority)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .with_context(|| doubles.display().to_string())?;
-        let output = child.stdout.take().context("its output is piped")?;
-        let mut line = String::new();
-        BufReader::new(output).read_line(&mut line)?;
-        let ready: Value = serde_json::from_str(&line).context("the relay did not start")?;
-        let address = |name: &str| -> Result<SocketAddr> {
-            let text = ready.get(name).and_then(Value::as_str);
-            Ok(text.context("the relay has no address")?.parse()?)
-        };
-        Ok(Self {
-            authority: authority.to_owned(),
-            port: address("address")?.port(),
-            control: address("control")?,
-            child,
-        })
+    fn start(doubles: &Path, authority: PathBuf) -> Result<Self> {
+        let file = authority.to_str().context("the path is not UTF-8")?;
+        let double = Double::start(doubles, &["relay", "--host", "localhost", "--ca", file])?;
+        Ok(Self { authority, double })
     }
 
     /// Lets it serve these hostnames, each by one tunnel.
@@ -198,7 +175,7 @@ impl Relay {
             .map(|name| ((*name).to_owned(), json!(1)))
             .collect();
         let body = json!({ "leases": leases }).to_string();
-        match send(self.control, "PUT /behaviour", "", &body)? {
+        match send(self.double.control, "PUT /behaviour", "", &body)? {
             (200, _) => Ok(()),
             (_, refusal) => bail!("the relay refuses: {refusal}"),
         }
@@ -207,14 +184,7 @@ impl Relay {
 
 impl fmt::Display for Relay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "localhost:{}", self.port)
-    }
-}
-
-impl Drop for Relay {
-    fn drop(&mut self) {
-        let _already_ended = self.child.kill();
-        let _already_ended = self.child.wait();
+        write!(f, "localhost:{}", self.double.address.port())
     }
 }
 

@@ -1,7 +1,5 @@
 //! What README.md shows of the demo is what the demo says.
 
-mod build;
-
 use std::fs;
 
 use crate::run;

@@ -1,6 +1,6 @@
 use anyhow::{Result, anyhow};
 
-use super::super::both;
+use super::both;
 
 #[track_caller]
 fn check(left: Result<u8>, right: Result<u8>, expected: Result<(u8, u8), &str>) {
