@@ -1,7 +1,5 @@
 //! `cargo xtask soak`: random tests that take too long for every test run.
 
-use std::path::Path;
-use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
@@ -135,7 +133,7 @@ fn table() -> String {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if let Some(minutes) = arguments.minutes {
         let bundle = plugins::run()?;
-        return faults(&release::shipped()?, &bundle, minutes, arguments.seed);
+        return black_box::faults(&release::shipped()?, &bundle, minutes, arguments.seed);
     }
     let is_chosen = |soak: &&Soak| arguments.only.as_ref().is_none_or(|only| only == soak.name);
     let mut failed = Vec::new();
@@ -183,22 +181,4 @@ fn tests(soak: &Soak) -> Result<()> {
             .env("PODLOOM_CONTROL_PLANE", "1");
     }
     run::succeed(&mut command)
-}
-
-/// Injects faults for some minutes, into the operator of this binary.
-pub(crate) fn faults(binary: &Path, bundle: &Path, minutes: u64, seed: Option<u64>) -> Result<()> {
-    // Building the black-box tests builds these binaries with the same features: in a test run nothing is compiled again.
-    run::step("soak", "compiling", || {
-        let tests = ["test", "--quiet", "--workspace", "--test", "blackbox"];
-        run::succeed(run::cargo(tests).arg("--no-run"))
-    })?;
-    let program = release::built("debug", "soak")?;
-    let mut soak = Command::new(program);
-    soak.args(["--minutes", &minutes.to_string()]);
-    if let Some(seed) = seed {
-        soak.args(["--seed", &seed.to_string()]);
-    }
-    soak.env("PODLOOM_BLACKBOX_BINARY", binary)
-        .env("PODLOOM_BUNDLE", bundle);
-    run::succeed(&mut soak)
 }

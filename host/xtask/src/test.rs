@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use crate::black_box::{self, Operator, Part};
-use crate::{packages, plugins, run, soak};
+use crate::{packages, plugins, run};
 
 /// How many minutes of random faults.
 const SOAK_MINUTES: u64 = 2;
@@ -169,7 +169,7 @@ fn from_outside(times: &Times, operator: &Operator, with_node: bool) -> Result<V
     let (mut alone, ()) = thread::scope(|scope| {
         let soak = scope.spawn(|| {
             times.step("soak", || {
-                soak::faults(&operator.binary, &operator.bundle, SOAK_MINUTES, None)
+                black_box::faults(&operator.binary, &operator.bundle, SOAK_MINUTES, None)
             })
         });
         let node = scope.spawn(|| match with_node {
