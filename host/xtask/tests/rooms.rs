@@ -270,7 +270,7 @@ const ROOMS: [Room; 31] = [
     Room {
         name: SCRIPTED,
         may_use: &[],
-        never: &["wasmtime", "axum"],
+        never: &["wasmtime"],
     },
     Room {
         name: IM,
