@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube::core::{ApiResource, ObjectMeta};
-use kube::runtime::reflector::Store;
 use podloom_api::{BrowserConfigObject, BrowserConfigStatus, Versions, names};
 use podloom_engine::answer::Patched;
+use podloom_engine::cache::Cache;
 use podloom_engine::conditions::{ConditionStatus, NewCondition, conditions, time};
 use podloom_engine::error::Error;
 use podloom_engine::events::Notice;
@@ -24,7 +24,7 @@ const LIGHT: usize = 128 << 10;
 /// What the controller of BrowserConfigs needs besides the [`Context`].
 pub(super) struct BrowserConfigKind {
     pub(super) resource: Arc<ApiResource>,
-    pub(super) configs: Store<Readable<BrowserConfigObject>>,
+    pub(super) configs: Cache<Readable<BrowserConfigObject>>,
 }
 
 impl Kind for BrowserConfigKind {
@@ -50,10 +50,8 @@ impl Kind for BrowserConfigKind {
         _: Source,
     ) -> Result<World, Error> {
         let namespace = config.metadata.namespace.as_deref();
-        let all = self.configs.state_filter(|other| {
-            let other = other.0.as_ref();
-            other.is_ok_and(|other| other.metadata.namespace.as_deref() == namespace)
-        });
+        let mut all = self.configs.all_in(namespace);
+        all.retain(|other| other.0.is_ok());
         Ok(World {
             config: config.clone(),
             all,

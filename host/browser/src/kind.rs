@@ -6,11 +6,11 @@ pub(super) mod tests;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use kube::ResourceExt;
 use kube::core::{ApiResource, ObjectMeta};
-use kube::runtime::reflector::{ObjectRef, Store};
-use kube::{Resource, ResourceExt};
 use podloom_api::{BrowserConfigObject, BrowserObject, SelenosisApi, names};
 use podloom_engine::TRACES;
+use podloom_engine::cache::Cache;
 use podloom_engine::error::{Attempt, Error};
 use podloom_engine::events::{Notice, appended};
 use podloom_engine::kind::{Context, Done, Kind, Remains, Source, Traits};
@@ -51,8 +51,8 @@ pub(super) struct Resources {
 
 /// What is known of the cluster.
 pub(super) struct Caches {
-    pub(super) configs: Store<Readable<BrowserConfigObject>>,
-    pub(super) pods: Store<SeenPod>,
+    pub(super) configs: Cache<Readable<BrowserConfigObject>>,
+    pub(super) pods: Cache<SeenPod>,
     pub(super) namespaces: Namespaces,
 }
 
@@ -274,14 +274,9 @@ impl BrowserKind {
         source: Source,
     ) -> Result<World, Error> {
         let metadata = &browser.metadata;
-        let namespace = metadata.namespace.as_deref();
-        let configs = self
-            .caches
-            .configs
-            .state_filter(|config| config.meta().namespace.as_deref() == namespace);
         let mut world = World {
             api: self.api,
-            configs,
+            configs: self.caches.configs.all_in(metadata.namespace.as_deref()),
             pod: None,
             pod_is_watched: false,
             first_seen: None,
@@ -350,8 +345,7 @@ impl BrowserKind {
     /// Returns the pod of the Browser's name, as the cache has it.
     pub(super) fn cached_pod(&self, world: &World) -> Option<Arc<SeenPod>> {
         let namespace = world.browser.metadata.namespace.as_deref();
-        let pod = ObjectRef::new(world.name()).within(namespace.unwrap_or_default());
-        self.caches.pods.get(&pod)
+        self.caches.pods.get(namespace, world.name())
     }
 
     /// Reads the pod of the Browser's name from the API server; none if there is none.

@@ -9,6 +9,7 @@ use podloom_cel::Evaluator;
 use podloom_engine::clock::Clock;
 use podloom_engine::kind::ResourceScope;
 use podloom_engine::outbound::{OutboundMetrics, Resolve, SystemResolver};
+use podloom_engine::wakes::Wakes;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -107,11 +108,22 @@ pub(super) fn metrics(registry: &mut Registry) -> CleanerMetrics {
     CleanerMetrics::declared(registry, &objects, outbound)
 }
 
+/// Where Cleaners are woken, and what is noted of it.
+pub(super) fn alarms(memory: &Memory) -> (Alarms, Wakes) {
+    let wakes = Wakes::default();
+    let noted = wakes.clone();
+    let alarms = Alarms {
+        memory: memory.clone(),
+        wake: Arc::new(move |id| noted.wake(&id.namespace, &id.name)),
+    };
+    (alarms, wakes)
+}
+
 /// A controller with this client.
 pub(super) fn kind_with(client: Client, settings: CleanerSettings) -> CleanerKind {
     let metrics = metrics(&mut Registry::default());
     let memory = Memory::default();
-    let alarms = Alarms::new(memory.clone(), [None]);
+    let (alarms, _) = alarms(&memory);
     let sinks = sinks(true, SystemResolver::default());
     // Nothing is sent without its work.
     let (delivery, _) = Delivery::start(sinks, alarms.clone(), Clock::new(), metrics.clone());

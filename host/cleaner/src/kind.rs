@@ -5,29 +5,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use futures::{FutureExt, Stream, StreamExt, future, stream};
+use futures::{FutureExt, future};
 use jiff::Timestamp;
+use kube::Resource;
 use kube::core::{ApiResource, ObjectMeta};
-use kube::runtime::reflector::store::Writer;
-use kube::runtime::reflector::{ObjectRef, Store};
-use kube::runtime::watcher;
-use kube::runtime::watcher::Event;
-use kube::{Resource, ResourceExt};
 use podloom_api::Cleaner;
 use podloom_api::names::cleaner::{FIELD_MANAGER, FINALIZER, event, reason};
 use podloom_cel::Evaluator;
 use podloom_engine::backoff::Waits;
+use podloom_engine::cache::{Cache, Seen, Watch};
 use podloom_engine::error::Error;
 use podloom_engine::events::Notice;
 use podloom_engine::kind::{Context, Done, Kind, Remains, Source, Traits};
-use podloom_engine::metrics::{UNREADABLE, phases};
+use podloom_engine::metrics::UNREADABLE;
 use podloom_engine::outbound::SystemResolver;
 use podloom_engine::plan::Plan;
 use podloom_engine::readable::Readable;
 use podloom_engine::scope::WatchScope;
-use podloom_engine::wakes::Wakes;
-use podloom_engine::watch::{watch_config, watch_events};
-use podloom_engine::wiring::{self, Wiring};
+use podloom_engine::wiring::Wiring;
 use tokio::sync::Semaphore;
 
 use crate::delivery::{Delivery, SinkClient};
@@ -293,16 +288,21 @@ pub fn begin(
     };
     let client = first.ctx.client.clone();
     let memory = Memory::default();
-    let namespaces = scopes.iter().map(|scope| scope.namespace.clone());
-    let alarms = Alarms::new(memory.clone(), namespaces);
+    let resource = Arc::new(Cleaner::resource());
+    let cleaners = Cache::new(scopes, Watch::of_kind::<CleanerKind>("Cleaners", &resource));
+    let woken = cleaners.clone();
+    let alarms = Alarms {
+        memory: memory.clone(),
+        wake: Arc::new(move |id| woken.wake(Some(&id.namespace), &id.name)),
+    };
     let is_wide = first.namespace.is_none();
     let watches = Watches::new(client.clone(), is_wide, alarms.clone(), metrics.clone());
     let resolver = Arc::new(SystemResolver::with_proxies());
     let sinks = SinkClient::new(&setup.settings, resolver, metrics.outbound.clone());
     let clock = first.ctx.clock.clone();
-    let (delivery, delivering) = Delivery::start(sinks, alarms.clone(), clock, metrics.clone());
+    let (delivery, delivering) = Delivery::start(sinks, alarms, clock, metrics.clone());
     let kind = CleanerKind {
-        resource: Arc::new(Cleaner::resource()),
+        resource,
         reader: Reader {
             discovery: Discovery::new(client.clone()),
             objects: Objects::new(client),
@@ -315,100 +315,30 @@ pub fn begin(
         charts: Arc::new(Semaphore::new(CHARTS.into())),
         metrics: metrics.clone(),
     };
-    let controllers = scopes.iter().zip(alarms.scopes()).map(|(scope, wakes)| {
-        let scope = scope.with_passes(setup.workers, WORKERS_MIN);
-        of_scope(&scope, wakes, &kind)
+    listen(&cleaners, kind.clone());
+    let wiring = Wiring::<CleanerKind>::new(&cleaners).counts(UNREADABLE, phase);
+    let scopes = scopes
+        .iter()
+        .map(|it| it.with_passes(setup.workers, WORKERS_MIN));
+    let controllers = wiring.run(&scopes.collect::<Vec<_>>(), kind);
+    let beside = future::join(cleaners.fill(), delivering);
+    future::select(controllers.boxed(), beside.boxed())
+        .map(drop)
+        .boxed()
+}
+
+/// Knows Cleaners from the moment that a watch shows them, and forgets those that are gone: most have no finalizer, so no pass learns of
+/// it.
+fn listen(cleaners: &Cache<Cached>, kind: CleanerKind) {
+    cleaners.listen(move |seen| match seen {
+        Seen::Coming(cleaner) => kind.memory.know(&CleanerId::of(cleaner.meta()).uid),
+        Seen::Changed(change) if change.differs(|it| it.meta().uid.as_ref()) => {
+            if let Some(gone) = change.before {
+                kind.forget(&CleanerId::of(gone.meta()));
+            }
+        }
+        Seen::Changed(_) | Seen::Listed(_) => {}
     });
-    let controllers: Vec<_> = controllers.collect();
-    let controllers = future::join_all(controllers);
-    future::select(controllers, delivering).map(drop).boxed()
-}
-
-/// The controller of one scope.
-fn of_scope(scope: &WatchScope, wakes: &Wakes, kind: &CleanerKind) -> BoxFuture<'static, ()> {
-    let resource = &kind.resource;
-    let writer = Writer::new(Arc::clone(resource));
-    let store = writer.as_reader();
-    let events = watch_events(
-        scope.api_of_kind::<CleanerKind>(resource),
-        watch_config(),
-        |_| {},
-        scope.on_watch_error(CleanerKind::TRAITS.kind),
-    );
-    let events = cached(events, writer, Arc::clone(resource), kind.clone());
-    let filled = scope.cache_filled(&store, "Cleaners");
-    let mut wiring = Wiring::cached(Arc::clone(resource), store.clone(), events.boxed(), filled);
-    wiring.wake(woken(wakes, Arc::clone(resource)));
-    let counted = scope
-        .ctx
-        .metrics
-        .objects
-        .count(CONTROLLER, phases(store, UNREADABLE, phase));
-    let work = wiring::run(scope, kind.clone(), wiring);
-    work.map(move |()| drop(counted)).boxed()
-}
-
-/// The Cleaners whose targets have changed.
-fn woken(
-    wakes: &Wakes,
-    resource: Arc<ApiResource>,
-) -> impl Stream<Item = ObjectRef<Cached>> + Send + use<> {
-    wakes.taken().flat_map(move |noted| {
-        let of = |(namespace, name): &(String, String)| {
-            ObjectRef::new_with(name, Arc::clone(&resource)).within(namespace)
-        };
-        let cleaners: Vec<_> = noted.some.iter().map(of).collect();
-        stream::iter(cleaners)
-    })
-}
-
-/// Puts events into the cache, and forgets Cleaners that are gone: most have no finalizer, so no pass learns of it.
-fn cached(
-    events: impl Stream<Item = Result<Event<Cached>, watcher::Error>> + Send + 'static,
-    mut writer: Writer<Cached>,
-    resource: Arc<ApiResource>,
-    kind: CleanerKind,
-) -> impl Stream<Item = Result<Event<Cached>, watcher::Error>> + Send + 'static {
-    let known = writer.as_reader();
-    events.inspect(move |event| {
-        let Ok(event) = event else { return };
-        if let Event::Apply(cleaner) | Event::InitApply(cleaner) = event {
-            let id = CleanerId::of(cleaner.meta());
-            kind.memory.know(&id.uid);
-        }
-        match event {
-            Event::Delete(cleaner) => {
-                writer.apply_watcher_event(event);
-                kind.forget(&CleanerId::of(cleaner.meta()));
-            }
-            // What went while the watch was broken shows in no event.
-            Event::InitDone => {
-                let before = known.state();
-                writer.apply_watcher_event(event);
-                for cleaner in before {
-                    if is_gone(&known, &cleaner, &resource) {
-                        kind.forget(&CleanerId::of(cleaner.meta()));
-                    }
-                }
-            }
-            Event::Apply(cleaner) => {
-                let reference = ObjectRef::from_obj_with(cleaner, Arc::clone(&resource));
-                let before = known.get(&reference);
-                writer.apply_watcher_event(event);
-                if let Some(before) = before.filter(|before| before.uid() != cleaner.uid()) {
-                    kind.forget(&CleanerId::of(before.meta()));
-                }
-            }
-            Event::Init | Event::InitApply(_) => writer.apply_watcher_event(event),
-        }
-    })
-}
-
-/// Whether there is no Cleaner of that name and UID any more.
-fn is_gone(known: &Store<Cached>, cleaner: &Cached, resource: &Arc<ApiResource>) -> bool {
-    let reference = ObjectRef::from_obj_with(cleaner, Arc::clone(resource));
-    let now = known.get(&reference);
-    now.is_none_or(|now| now.uid() != cleaner.uid())
 }
 
 #[cfg(test)]

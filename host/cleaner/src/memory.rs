@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex};
 use jiff::Timestamp;
 use kube::core::ObjectMeta;
 use podloom_cel::{Failure, Program};
-use podloom_engine::wakes::Wakes;
 use podloom_turns::lock;
 use serde::Serialize;
 
@@ -213,42 +212,16 @@ impl CleanerId {
 #[derive(Clone)]
 pub(super) struct Alarms {
     pub(super) memory: Memory,
-    /// The namespace of each watch scope, none for all; and where its Cleaners are noted.
-    scopes: Arc<[(Option<String>, Wakes)]>,
+    /// Wakes one.
+    pub(super) wake: Arc<dyn Fn(&CleanerId) + Send + Sync>,
 }
 
 impl Alarms {
-    /// Returns one for the watch scopes with these namespaces.
-    pub(super) fn new(
-        memory: Memory,
-        namespaces: impl IntoIterator<Item = Option<String>>,
-    ) -> Self {
-        let scopes = namespaces.into_iter();
-        Self {
-            memory,
-            scopes: scopes.map(|it| (it, Wakes::default())).collect(),
-        }
-    }
-
-    /// Returns where the Cleaners of each scope are woken, in the order of the scopes.
-    pub(super) fn scopes(&self) -> impl Iterator<Item = &Wakes> {
-        self.scopes.iter().map(|(_, wakes)| wakes)
-    }
-
     /// Counts an event of a target of each Cleaner, and wakes them.
     pub(super) fn ring(&self, cleaners: &[CleanerId]) {
         for id in cleaners {
             self.memory.event(&id.uid);
-            self.wake(&id.namespace, &id.name);
-        }
-    }
-
-    /// Wakes a Cleaner.
-    pub(super) fn wake(&self, namespace: &str, name: &str) {
-        for (scope, wakes) in &*self.scopes {
-            if scope.as_deref().is_none_or(|it| it == namespace) {
-                wakes.wake(namespace, name);
-            }
+            (self.wake)(id);
         }
     }
 }

@@ -1,21 +1,17 @@
 //! What the admission webhooks know of the cluster: BrowserConfigs, TunnelClasses, and what namespaces say of themselves.
 
-use std::hash::Hash;
 use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::{self, BoxFuture};
 use kube::core::{ObjectMeta, PartialObjectMeta};
-use kube::runtime::reflector::store::Writer;
-use kube::runtime::watcher::Event;
-use kube::{Api, Client, Resource};
+use kube::{Client, Resource};
 use podloom_api::{
     BrowserConfigObject, SelenosisApi, SelenosisKind, TunnelClass, TunnelClassObject,
 };
 use podloom_browser::render::ConfigRef;
-use podloom_engine::metrics::EngineMetrics;
-use podloom_engine::namespaces::{Namespaces, UnreadNamespaces};
-use podloom_engine::optional::{Optional, OptionalCache, WhenRefused, watch_optional};
+use podloom_engine::cache::{Cache, Watch, WhenRefused};
+use podloom_engine::namespaces::{self, Namespaces, UnreadNamespaces};
 use podloom_engine::readable::Readable;
 use podloom_mutation::NamespaceMetadata;
 use podloom_portal::Candidate;
@@ -32,9 +28,8 @@ type Class = Readable<TunnelClassObject>;
 /// Nothing waits for them: until they are filled, and while a right or a CRD is missing, they know nothing.
 #[derive(Clone)]
 pub struct AdmissionCaches {
-    /// One for each watched namespace, or one for all.
-    configs: Arc<[(Option<String>, OptionalCache<Config>)]>,
-    classes: OptionalCache<Class>,
+    configs: Cache<Config>,
+    classes: Cache<Class>,
     namespaces: Namespaces,
 }
 
@@ -61,35 +56,21 @@ impl AdmissionCaches {
         metrics: &ControllerMetrics,
     ) -> (Self, BoxFuture<'static, ()>) {
         let metrics = &metrics.engine;
-        let scopes: Vec<Option<&str>> = match namespaces {
+        let scopes = match namespaces {
             [] => vec![None],
-            some => some.iter().map(|name| Some(name.as_str())).collect(),
+            some => some.iter().cloned().map(Some).collect(),
         };
-        let (mut configs, mut work) = (Vec::new(), Vec::new());
-        for scope in scopes {
-            let (store, watch) = watch_configs(client, api, scope, metrics);
-            configs.push((scope.map(str::to_owned), store));
-            work.push(watch);
-        }
-        let class = Optional {
-            kind: "TunnelClass",
-            dyntype: Arc::new(TunnelClass::resource()),
-            label: "",
-            refused: WhenRefused::Forgotten,
-            seen: Box::new(|_| {}),
-            prune: prune_class,
-        };
-        let all = |client| Api::all_with(client, &Arc::new(TunnelClass::resource()));
-        let (classes, watch) = watch_optional(client, all, class, metrics);
-        work.push(watch);
-        let (namespaces, watch) = Namespaces::watch(client, unread, Box::new(|_| {}), metrics);
-        work.push(watch);
         let caches = Self {
-            configs: configs.into(),
-            classes,
-            namespaces,
+            configs: Cache::watching(client, metrics, configs(api), scopes),
+            classes: Cache::watching(client, metrics, classes(), [None]),
+            namespaces: Namespaces::watch(client, unread, metrics),
         };
-        (caches, future::join_all(work).map(drop).boxed())
+        let work = future::join3(
+            caches.configs.fill(),
+            caches.classes.fill(),
+            caches.namespaces.fill(),
+        );
+        (caches, work.map(drop).boxed())
     }
 
     /// Returns caches of what never changes, for tests.
@@ -98,36 +79,31 @@ impl AdmissionCaches {
         classes: impl IntoIterator<Item = TunnelClassObject>,
         namespaces: impl IntoIterator<Item = ObjectMeta>,
     ) -> Self {
-        let resource = Arc::new(SelenosisApi::default().resource(SelenosisKind::BrowserConfig));
-        let configs = configs.into_iter().map(|config| Readable(Ok(config)));
-        let class = Arc::new(TunnelClass::resource());
-        let classes = classes.into_iter().map(|class| Readable(Ok(class)));
-        let namespaces = namespaces.into_iter().map(|metadata| PartialObjectMeta {
+        let all_configs = configs.into_iter().map(|config| Readable(Ok(config)));
+        let all_classes = classes.into_iter().map(|class| Readable(Ok(class)));
+        let all_namespaces = namespaces.into_iter().map(|metadata| PartialObjectMeta {
             metadata,
             ..PartialObjectMeta::default()
         });
         Self {
-            configs: [(None, filled(resource, configs))].into(),
-            classes: filled(class, classes),
-            namespaces: Namespaces::of(filled((), namespaces)),
+            configs: Cache::of(self::configs(SelenosisApi::default()), all_configs),
+            classes: Cache::of(self::classes(), all_classes),
+            namespaces: Namespaces::of(Cache::of(namespaces::metadata(), all_namespaces)),
         }
     }
 
     /// Returns the BrowserConfigs of a namespace that are not being deleted; none if they are not known.
     pub fn configs(&self, namespace: &str) -> Option<Vec<Arc<Config>>> {
-        let includes = |scope: &Option<String>| scope.as_deref().is_none_or(|it| it == namespace);
-        let (_, cache) = self.configs.iter().find(|(scope, _)| includes(scope))?;
-        let is_there = |config: &Config| {
-            let metadata = config.meta();
-            metadata.namespace.as_deref() == Some(namespace)
-                && metadata.deletion_timestamp.is_none()
-        };
-        cache.known().map(|store| store.state_filter(is_there))
+        self.configs.is_known(Some(namespace)).then(|| {
+            let mut configs = self.configs.all_in(Some(namespace));
+            configs.retain(|config| config.meta().deletion_timestamp.is_none());
+            configs
+        })
     }
 
     /// Returns all TunnelClasses; none if they are not known.
     pub fn classes(&self) -> Option<Vec<Arc<Class>>> {
-        self.classes.known().map(|store| store.state())
+        self.classes.is_known(None).then(|| self.classes.all())
     }
 
     /// Returns what a namespace says of itself; none if that is not known.
@@ -136,27 +112,23 @@ impl AdmissionCaches {
     }
 }
 
-fn watch_configs(
-    client: &Client,
-    api: SelenosisApi,
-    namespace: Option<&str>,
-    metrics: &EngineMetrics,
-) -> (OptionalCache<Config>, BoxFuture<'static, ()>) {
+/// How BrowserConfigs are watched. Nobody waits for them.
+fn configs(api: SelenosisApi) -> Watch<Config> {
     let resource = Arc::new(api.resource(SelenosisKind::BrowserConfig));
-    let config = Optional {
-        kind: "BrowserConfig",
-        dyntype: Arc::clone(&resource),
-        label: "",
+    Watch {
         prune,
         refused: WhenRefused::Forgotten,
-        seen: Box::new(|_| {}),
-    };
-    let namespace = namespace.map(str::to_owned);
-    let configs = move |client| match &namespace {
-        Some(namespace) => Api::namespaced_with(client, namespace, &resource),
-        None => Api::all_with(client, &resource),
-    };
-    watch_optional(client, configs, config, metrics)
+        ..Watch::ours("BrowserConfig", "", &resource)
+    }
+}
+
+/// How TunnelClasses are watched.
+fn classes() -> Watch<Class> {
+    Watch {
+        prune: prune_class,
+        refused: WhenRefused::Forgotten,
+        ..Watch::ours("TunnelClass", "", &Arc::new(TunnelClass::resource()))
+    }
 }
 
 /// Removes what no check reads.
@@ -174,21 +146,6 @@ fn prune_class(class: &mut Class) {
         class.status = None;
     }
     class.meta_mut().labels = None;
-}
-
-fn filled<K>(dyntype: K::DynamicType, objects: impl Iterator<Item = K>) -> OptionalCache<K>
-where
-    K: Resource + Clone + 'static,
-    K::DynamicType: Eq + Hash + Clone,
-{
-    let mut writer = Writer::new(dyntype);
-    let store = writer.as_reader();
-    writer.apply_watcher_event(&Event::Init);
-    for object in objects {
-        writer.apply_watcher_event(&Event::InitApply(object));
-    }
-    writer.apply_watcher_event(&Event::InitDone);
-    OptionalCache::of(store)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ pub mod answer;
 pub mod backoff;
 pub mod blocking;
 pub mod broken;
+pub mod cache;
 pub mod clock;
 pub mod conditions;
 pub mod error;
@@ -20,7 +21,6 @@ pub mod finding;
 pub mod kind;
 pub mod metrics;
 pub mod namespaces;
-pub mod optional;
 pub mod outbound;
 pub mod pass;
 

@@ -5,9 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use kube::core::ApiResource;
-use kube::runtime::reflector::Store;
-use kube::{Client, Resource};
+use kube::Client;
 use podloom_metrics::{By, Histograms, gauges, metrics};
 use podloom_turns::lock;
 use prometheus_client::collector::Collector;
@@ -17,7 +15,6 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::queue::Queue;
-use super::readable::Readable;
 use super::watch::WatchAges;
 
 /// From a tenth of a millisecond to about half a minute, doubling.
@@ -90,19 +87,6 @@ pub type Counts = BTreeMap<&'static str, i64>;
 /// Returns the phase of each object in a cache.
 pub type Phases = Arc<dyn Fn() -> Vec<&'static str> + Send + Sync>;
 
-/// Returns the phase of each object of a cache, for as long as it is asked.
-pub fn phases<K>(
-    cache: Store<Readable<K>>,
-    unreadable: &'static str,
-    phase: fn(&K) -> &'static str,
-) -> Phases
-where
-    K: Resource<DynamicType = ApiResource> + Clone + Send + Sync + 'static,
-{
-    let of = move |object: &Arc<Readable<K>>| object.0.as_ref().map_or(unreadable, phase);
-    Arc::new(move || cache.state().iter().map(of).collect())
-}
-
 /// Counts objects by controller and phase, at each scrape.
 #[derive(Clone, Default)]
 pub struct Objects(Arc<Mutex<BTreeMap<&'static str, Counting>>>);
@@ -111,7 +95,6 @@ pub struct Objects(Arc<Mutex<BTreeMap<&'static str, Counting>>>);
 struct Counting {
     /// All phases. One without objects is 0 and not missing, so that rates and alerts work.
     phases: Vec<&'static str>,
-    /// One for each watch scope.
     caches: Vec<Phases>,
 }
 

@@ -9,13 +9,13 @@ use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
 use kube::core::{ObjectMeta, PartialObjectMeta};
-use kube::runtime::reflector::ObjectRef;
 use kube::{Api, Client};
 use podloom_mutation::NamespaceMetadata;
 
+use super::cache::{Cache, Seen, Watch, WhenRefused};
+use super::kind::ResourceScope;
 pub use super::kind::UnreadNamespaces;
 use super::metrics::EngineMetrics;
-use super::optional::{Listener, Optional, OptionalCache, WhenRefused, watch_optional};
 use super::scope::WatchScope;
 
 type NamespaceMeta = PartialObjectMeta<Namespace>;
@@ -23,7 +23,7 @@ type NamespaceMeta = PartialObjectMeta<Namespace>;
 /// The namespaces of the cluster. Cheap to clone; all clones share them.
 #[derive(Clone)]
 pub struct Namespaces {
-    cache: OptionalCache<NamespaceMeta>,
+    cache: Cache<NamespaceMeta>,
     unread: UnreadNamespaces,
 }
 
@@ -36,31 +36,23 @@ pub fn about(metadata: ObjectMeta) -> NamespaceMetadata {
 }
 
 impl Namespaces {
-    /// Returns the namespaces and the work that watches them, which has no end. `seen` is called with each event, once it is known.
-    pub fn watch(
-        client: &Client,
-        unread: UnreadNamespaces,
-        seen: Listener<NamespaceMeta>,
-        metrics: &EngineMetrics,
-    ) -> (Self, BoxFuture<'static, ()>) {
-        let namespace = Optional {
-            kind: "Namespace",
-            dyntype: (),
-            label: "",
-            prune: |namespace: &mut NamespaceMeta| namespace.metadata.managed_fields = None,
-            refused: WhenRefused::Kept,
-            seen,
-        };
-        let (cache, work) = watch_optional(client, Api::all, namespace, metrics);
-        (Self { cache, unread }, work)
+    /// Returns the namespaces; nothing is known of them until [`Namespaces::fill`] is at work.
+    pub fn watch(client: &Client, unread: UnreadNamespaces, metrics: &EngineMetrics) -> Self {
+        let cache = Cache::watching(client, metrics, metadata(), [None]);
+        Self { cache, unread }
     }
 
-    /// Returns what a cache has that never changes, for tests.
-    pub fn of(cache: OptionalCache<NamespaceMeta>) -> Self {
+    /// Returns those of a cache, for tests.
+    pub fn of(cache: Cache<NamespaceMeta>) -> Self {
         Self {
             cache,
             unread: UnreadNamespaces::Refused,
         }
+    }
+
+    /// Returns the work that watches them, which has no end. Call it once.
+    pub fn fill(&self) -> BoxFuture<'static, ()> {
+        self.cache.fill()
     }
 
     /// Returns what a namespace says of itself; none if that is not known.
@@ -76,7 +68,7 @@ impl Namespaces {
 
     /// Returns all metadata of a namespace; none if it is not known.
     pub fn meta(&self, name: &str) -> Option<Arc<NamespaceMeta>> {
-        self.cache.store().get(&ObjectRef::new(name))
+        self.cache.get(None, name)
     }
 
     fn were_never_readable(&self) -> bool {
@@ -91,24 +83,38 @@ pub async fn are_refused(client: &Client) -> bool {
     matches!(listed, Err(kube::Error::Api(status)) if status.is_forbidden())
 }
 
+/// How namespaces are watched.
+pub fn metadata() -> Watch<NamespaceMeta> {
+    Watch {
+        kind: "Namespace",
+        cache: "namespaces",
+        resource: (),
+        scope: ResourceScope::Cluster,
+        api: |client, _, ()| Api::all(client),
+        label: "",
+        prune: |namespace| namespace.metadata.managed_fields = None,
+        refused: WhenRefused::Kept,
+    }
+}
+
 /// Returns the namespaces for the controllers in these scopes once they are known or it is known that they may not be read, and the work
-/// that watches them; none if there is no scope. Logs which of the watched namespaces do not exist. `seen` is called with each event, once
-/// it is known.
+/// that watches them; none if there is no scope. Logs which of the watched namespaces do not exist. `listener` is called with all that the
+/// watch shows.
 pub async fn watch_for(
     scopes: &[WatchScope],
-    seen: Listener<NamespaceMeta>,
+    listener: impl Fn(&Seen<'_, NamespaceMeta>) + Send + Sync + 'static,
 ) -> Option<(Namespaces, BoxFuture<'static, ()>)> {
-    let scope = scopes.first()?;
-    let ctx = &scope.ctx;
-    let (namespaces, mut work) =
-        Namespaces::watch(&ctx.client, ctx.unread_namespaces, seen, &ctx.metrics);
+    let namespaces = Namespaces {
+        cache: Cache::new(scopes, metadata()),
+        unread: scopes.first()?.ctx.unread_namespaces,
+    };
     let cache = &namespaces.cache;
-    let awaited = scope.readiness.await_cache("namespaces".to_owned());
+    cache.listen(listener);
+    let mut work = cache.fill();
     tokio::select! {
-        _ = cache.store().wait_until_ready() => {}
+        () = cache.filled(None) => {}
         () = &mut work => {}
     }
-    drop(awaited);
     let watched = scopes.iter().filter_map(|scope| scope.namespace.as_deref());
     for namespace in missing(cache, watched) {
         tracing::warn!(
@@ -121,13 +127,13 @@ pub async fn watch_for(
 
 /// Returns which of these namespaces do not exist. Returns none without the right to read namespaces: then it cannot be known.
 fn missing<'n>(
-    cache: &OptionalCache<NamespaceMeta>,
+    cache: &Cache<NamespaceMeta>,
     names: impl IntoIterator<Item = &'n str>,
 ) -> impl Iterator<Item = &'n str> {
-    let known = cache.known();
+    let is_known = cache.is_known(None);
     names
         .into_iter()
-        .filter(move |name| known.is_some_and(|store| store.get(&ObjectRef::new(name)).is_none()))
+        .filter(move |name| is_known && cache.get(None, name).is_none())
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures::future::{BoxFuture, Shared};
-use futures::{FutureExt, Stream, StreamExt, future};
+use futures::{FutureExt, Stream, StreamExt};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource;
@@ -393,7 +393,6 @@ pub(super) async fn drive<K: Kind>(
 {
     let name = K::TRAITS.controller;
     let (queue, permits) = (passes.queue.clone(), passes.permits.clone());
-    let caches = passes.caches.clone();
     let stopped = stop.clone();
     let at_work = Arc::new((passes, stop));
     let done = controller.run(
@@ -415,8 +414,6 @@ pub(super) async fn drive<K: Kind>(
         () = stopped.cancelled().then(|()| sleep(STOP_TIMEOUT)) => {
             tracing::warn!(controller = name, after = ?STOP_TIMEOUT, "passes did not end in time and are cancelled");
         }
-        // In an empty cluster, no pass polls this future, and readiness would report the caches as not filled for ever.
-        () = caches.then(|()| future::pending()) => {}
     }
 }
 

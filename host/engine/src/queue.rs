@@ -1,14 +1,13 @@
 //! The number of objects that wait for a pass.
 
 use std::collections::HashSet;
-use std::hash::{BuildHasher, Hash, RandomState};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex};
 
-use futures::{Stream, StreamExt, TryStreamExt};
+use futures::{Stream, StreamExt};
 use kube::Resource;
 use kube::core::ObjectMeta;
-use kube::runtime::reflector::{ObjectRef, Store};
-use kube::runtime::watcher;
+use kube::runtime::reflector::ObjectRef;
 use podloom_turns::lock;
 use prometheus_client::metrics::gauge::Gauge;
 
@@ -36,40 +35,13 @@ impl Queue {
         }))
     }
 
-    /// Counts objects that a stream wakes.
-    pub(super) fn counted_objects<K: Resource>(
-        &self,
-        objects: impl Stream<Item = Result<K, watcher::Error>> + Send + 'static,
-    ) -> impl Stream<Item = Result<K, watcher::Error>> + Send + 'static {
-        let queue = self.clone();
-        objects.inspect_ok(move |object| queue.woken(object.meta()))
-    }
-
     /// Counts objects that a stream of references wakes.
     pub(super) fn counted<K: Resource>(
         &self,
         objects: impl Stream<Item = ObjectRef<K>> + Send + 'static,
     ) -> impl Stream<Item = ObjectRef<K>> + Send + 'static {
         let queue = self.clone();
-        objects.inspect(move |object| queue.woken_ref(object))
-    }
-
-    /// Counts all objects of a cache each time that a stream wakes them.
-    pub(super) fn counted_lists<K>(
-        &self,
-        lists: impl Stream<Item = ()> + Send + 'static,
-        objects: Store<K>,
-    ) -> impl Stream<Item = ()> + Send + 'static
-    where
-        K: Resource + Clone + Send + Sync + 'static,
-        K::DynamicType: Eq + Hash + Clone + Send + Sync,
-    {
-        let queue = self.clone();
-        lists.inspect(move |()| {
-            for object in objects.state() {
-                queue.woken(object.meta());
-            }
-        })
+        objects.inspect(move |object| queue.insert(object.namespace.as_deref(), &object.name))
     }
 
     /// Counts an object that waits for a pass.
@@ -78,10 +50,6 @@ impl Queue {
             object.namespace.as_deref(),
             object.name.as_deref().unwrap_or_default(),
         );
-    }
-
-    pub(super) fn woken_ref<K: Resource>(&self, object: &ObjectRef<K>) {
-        self.insert(object.namespace.as_deref(), &object.name);
     }
 
     /// Removes an object whose pass starts, or that was deleted before.

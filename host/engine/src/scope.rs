@@ -1,21 +1,16 @@
 //! What a controller watches: one namespace, or all and the cluster-scoped objects.
 
-use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
-use futures::{FutureExt, Stream, StreamExt};
-use kube::core::{ApiResource, NamespaceResourceScope};
-use kube::runtime::reflector::{ObjectRef, Store};
-use kube::runtime::watcher;
-use kube::{Api, Client, Resource};
+use futures::{Stream, StreamExt};
+use kube::Resource;
+use kube::core::ApiResource;
+use kube::runtime::reflector::ObjectRef;
 use tokio_util::sync::CancellationToken;
 
-use super::broken::on_break;
-use super::kind::{Context, Kind, ResourceScope};
+use super::kind::Context;
 use super::permits::PassPermits;
-use super::readable::Readable;
 use super::readiness::Readiness;
 
 /// If all namespaces are watched, one gets at most this part of the concurrent passes.
@@ -69,59 +64,6 @@ impl WatchScope {
             },
             ..self.clone()
         }
-    }
-
-    /// Returns the API of the objects of a kind of ours in this scope, for one watch. Cluster-scoped objects are the same in each scope.
-    pub fn api_of_kind<K: Kind>(&self, resource: &Arc<ApiResource>) -> Api<Readable<K::Object>> {
-        let client = self.watch_client(K::TRAITS.kind);
-        match &self.namespace {
-            Some(namespace) if K::TRAITS.scope == ResourceScope::Namespaced => {
-                Api::namespaced_with(client, namespace, resource)
-            }
-            _ => Api::all_with(client, resource),
-        }
-    }
-
-    /// Returns the API of the objects of another namespaced kind in this scope, for one watch.
-    pub fn api<K>(&self, kind: &'static str) -> Api<K>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-    {
-        let client = self.watch_client(kind);
-        match &self.namespace {
-            Some(namespace) => Api::namespaced(client, namespace),
-            None => Api::all(client),
-        }
-    }
-
-    /// Returns a client for one watch of a kind, whose age is measured.
-    pub fn watch_client(&self, kind: &'static str) -> Client {
-        self.ctx.metrics.watch_client(&self.ctx.client, kind)
-    }
-
-    /// Returns a function that counts and logs the errors of one watch in this scope.
-    pub fn on_watch_error(&self, kind: &'static str) -> impl Fn(&watcher::Error) + Send + use<> {
-        on_break(&self.ctx.metrics, kind, self.namespace.clone())
-    }
-
-    /// Returns a future that resolves when a cache is filled. Until then, from this call on, readiness reports the cache by its name.
-    pub fn cache_filled<K>(&self, store: &Store<K>, name: &str) -> BoxFuture<'static, ()>
-    where
-        K: Resource + Clone + Send + Sync + 'static,
-        K::DynamicType: Eq + Hash + Clone + Send + Sync,
-    {
-        let cache = match &self.namespace {
-            Some(namespace) => format!("{name} of namespace {namespace}"),
-            None => name.to_owned(),
-        };
-        let awaited = self.readiness.await_cache(cache);
-        let store = store.clone();
-        let filled = async move {
-            // The cache of a watch that ended never fills. That happens only at a stop, after which no pass starts.
-            let _ended = store.wait_until_ready().await;
-            drop(awaited);
-        };
-        filled.boxed()
     }
 
     /// Returns the permits for passes, and the stream of parked objects to wake. A single namespace may use all permits, and so may

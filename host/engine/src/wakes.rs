@@ -1,14 +1,15 @@
-//! Which objects to wake, until their controllers take them. An object counts once until it is taken, so there are never more than
-//! objects.
+//! Which objects to look at, until somebody takes them. Each counts once until it is taken, so there are never more than objects and
+//! namespaces.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use futures::{Stream, StreamExt, stream};
+use kube::core::ObjectMeta;
 use podloom_turns::lock;
 use tokio::sync::Notify;
 
-/// Where objects of one controller are noted. Cheap to clone; all clones share them.
+/// Where objects are noted. Cheap to clone; all clones share them.
 #[derive(Clone, Default)]
 pub struct Wakes(Arc<Inner>);
 
@@ -24,8 +25,18 @@ struct Inner {
 pub struct Noted {
     /// Whether all objects are.
     pub all: bool,
+    /// Namespaces whose objects are.
+    pub namespaces: BTreeSet<String>,
     /// Namespaces and names. The namespace of a cluster-scoped object is empty.
     pub some: BTreeSet<(String, String)>,
+}
+
+impl Noted {
+    /// Returns whether the object of this metadata may be noted with others: with all, or with its namespace.
+    pub fn includes(&self, object: &ObjectMeta) -> bool {
+        let namespace = object.namespace.as_ref();
+        self.all || namespace.is_some_and(|namespace| self.namespaces.contains(namespace))
+    }
 }
 
 impl Wakes {
@@ -36,9 +47,16 @@ impl Wakes {
         self.0.bell.notify_one();
     }
 
-    /// Wakes all objects.
-    pub fn wake_all(&self) {
-        lock(&self.0.noted).all = true;
+    /// Wakes the objects of a namespace, or all.
+    pub fn wake_in(&self, namespace: Option<&str>) {
+        let mut noted = lock(&self.0.noted);
+        match namespace {
+            Some(namespace) => {
+                noted.namespaces.insert(namespace.to_owned());
+            }
+            None => noted.all = true,
+        }
+        drop(noted);
         self.0.bell.notify_one();
     }
 
@@ -46,10 +64,14 @@ impl Wakes {
     pub fn taken(&self) -> impl Stream<Item = Noted> + Send + use<> {
         stream::unfold(self.clone(), |wakes| async move {
             wakes.0.bell.notified().await;
-            let taken = std::mem::take(&mut *lock(&wakes.0.noted));
-            Some((taken, wakes))
+            Some((wakes.take(), wakes))
         })
         .filter(|taken| std::future::ready(*taken != Noted::default()))
+    }
+
+    /// Takes what is noted now.
+    pub fn take(&self) -> Noted {
+        std::mem::take(&mut *lock(&self.0.noted))
     }
 }
 

@@ -3,17 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fmt::Debug;
-use std::hash::Hash;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use futures::channel::mpsc;
 use futures::{Stream, StreamExt, TryStreamExt, future};
 use http::Request;
 use http_body_util::BodyExt;
 use kube::client::Body;
-use kube::runtime::reflector::Store;
-use kube::runtime::reflector::store::Writer;
 use kube::runtime::utils::WatchStreamExt;
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client, Resource};
@@ -36,31 +32,7 @@ const WATCH_SECONDS: u32 = 30;
 /// The number of objects on a page of a list.
 const PAGE: u32 = 100;
 
-/// Watches a kind, and returns its cache and its events; polling the events fills the cache. `prune` removes from an object what
-/// nothing reads.
-pub fn watch_into_cache<K>(
-    api: Api<K>,
-    config: watcher::Config,
-    dyntype: K::DynamicType,
-    prune: impl FnMut(&mut K) + Send + 'static,
-    on_error: impl Fn(&watcher::Error) + Send + 'static,
-) -> (
-    Store<K>,
-    impl Stream<Item = Result<watcher::Event<K>, watcher::Error>> + Send + 'static,
-)
-where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-    K::DynamicType: Eq + Hash + Clone + Debug + Send + Sync + Unpin,
-{
-    let writer = Writer::new(dyntype);
-    let reader = writer.as_reader();
-    (
-        reader,
-        watch_events(api, config, prune, on_error).reflect(writer),
-    )
-}
-
-/// Watches a kind and returns its events, for a cache of the caller's.
+/// Watches a kind and returns its events. `prune` removes from an object what nothing reads.
 pub fn watch_events<K>(
     api: Api<K>,
     config: watcher::Config,
@@ -105,26 +77,6 @@ pub fn watch_config() -> watcher::Config {
     watcher::Config::default()
         .page_size(PAGE)
         .timeout(WATCH_SECONDS)
-}
-
-/// Signals the end of each list of a watch: the first, and one after each longer interruption.
-///
-/// Objects that were deleted in the meantime have no event. New objects have one, but before the cache has them: the pages of a list come
-/// one by one, and the cache changes with the last. So all objects are reconciled after each list, or both would be missed.
-pub fn signal_lists<K, E>(
-    events: impl Stream<Item = Result<watcher::Event<K>, E>> + Send + 'static,
-    mut listed: mpsc::Sender<()>,
-) -> impl Stream<Item = Result<watcher::Event<K>, E>> + Send + 'static
-where
-    K: 'static,
-    E: 'static,
-{
-    events.inspect(move |event| {
-        if matches!(event, Ok(watcher::Event::InitDone)) {
-            // If it is full, an earlier signal is still unread.
-            let _ = listed.try_send(());
-        }
-    })
 }
 
 // The age of each watch: the time since the API server last sent anything on it.

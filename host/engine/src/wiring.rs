@@ -1,247 +1,196 @@
 //! What wakes the objects of a kind: their own changes, those of objects that they own, and those of others that they depend on.
 
-use std::fmt::Debug;
 use std::sync::Arc;
 
-use futures::channel::mpsc;
-use futures::future::BoxFuture;
-use futures::stream::BoxStream;
-use futures::{FutureExt, Stream, StreamExt, TryStreamExt, future};
+use futures::future::{self, BoxFuture};
+use futures::{FutureExt, stream};
+use kube::Resource;
 use kube::core::ApiResource;
-use kube::runtime::reflector::{ObjectRef, Store};
-use kube::runtime::utils::WatchStreamExt;
-use kube::runtime::watcher::{self, Event};
+use kube::runtime::reflector::ObjectRef;
 use kube::runtime::{Config, Controller};
-use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
 use super::backoff::Backoff;
+use super::cache::{Cache, Cacheable, Change, Seen};
 use super::kind::{Kind, ResourceScope};
+use super::metrics::Phases;
 use super::pass::Passes;
 use super::pass::Reported;
 use super::pass::drive;
-use super::queue::Queue;
 use super::readable::Readable;
 use super::recent::Recent;
 use super::scope::WatchScope;
-use super::watch::{signal_lists, watch_config, watch_into_cache};
 
-/// The events of one watch.
-pub type WatchEvents<K> = BoxStream<'static, Result<Event<K>, watcher::Error>>;
+/// The cache of a kind.
+type Own<K> = Cache<Readable<<K as Kind>::Object>>;
 
-/// How other objects are watched into a cache.
-pub struct Other<K> {
-    /// The API of these objects.
-    pub api: Api<K>,
-    /// The kind, for metrics and logs.
-    pub kind: &'static str,
-    /// The name of the cache for readiness: the kind in the plural.
-    pub cache: &'static str,
-    /// The label selector of the watch; empty for all objects.
-    pub label: &'static str,
-    /// Removes from an object what nothing reads, before it is cached.
-    pub prune: fn(&mut K),
+/// Returns what passes in a watch scope of this namespace, or of all, wait for.
+type Filled = Box<dyn Fn(Option<&str>) -> BoxFuture<'static, ()> + Send>;
+
+/// A controller before it runs: what wakes its objects, and what its passes wait for.
+///
+/// Whoever made the caches fills them, beside the work that [`Wiring::run`] returns.
+#[must_use]
+pub struct Wiring<K: Kind>
+where
+    Readable<K::Object>: DeserializeOwned,
+{
+    own: Own<K>,
+    recent: Arc<Recent>,
+    caches: Vec<Filled>,
+    phases: Option<Phases>,
 }
-
-/// The watches of a kind's controller.
-pub struct Wiring<K: Kind> {
-    resource: Arc<ApiResource>,
-    store: Store<Readable<K::Object>>,
-    events: WatchEvents<Readable<K::Object>>,
-    caches: Vec<BoxFuture<'static, ()>>,
-    triggers: Vec<Trigger<K::Object>>,
-    listed: mpsc::Sender<()>,
-    lists: mpsc::Receiver<()>,
-}
-
-/// Adds a stream to a controller that wakes its objects.
-type Trigger<O> =
-    Box<dyn FnOnce(Controller<Readable<O>>, &Queue) -> Controller<Readable<O>> + Send>;
 
 impl<K: Kind> Wiring<K>
 where
     Readable<K::Object>: DeserializeOwned,
 {
-    /// Watches the kind in a scope. `cache` is the name of its cache for readiness: the kind in the plural.
-    #[must_use]
-    pub fn of(scope: &WatchScope, resource: Arc<ApiResource>, cache: &str) -> Self {
-        let scope = &match K::TRAITS.scope {
-            ResourceScope::Namespaced => scope.clone(),
-            ResourceScope::Cluster => scope.of_cluster(),
+    /// The objects of this cache wake themselves when they change, but for our own writes that need no pass. After a list, all are woken:
+    /// what went meanwhile has no event, and what came has one before the cache has it.
+    pub fn new(own: &Own<K>) -> Self {
+        let recent = Arc::new(Recent::default());
+        let (woken, writes) = (own.clone(), Arc::clone(&recent));
+        own.listen(move |seen| match seen {
+            Seen::Coming(_) => {}
+            Seen::Changed(change) => {
+                if let Some(object) = change.after.filter(|it| !writes.is_idle(it.meta())) {
+                    woken.wake_it(object);
+                }
+            }
+            Seen::Listed(namespace) => woken.wake_in(*namespace),
+        });
+        let wiring = Self {
+            own: own.clone(),
+            recent,
+            caches: Vec::new(),
+            phases: None,
         };
-        let (store, events) = watch_into_cache(
-            scope.api_of_kind::<K>(&resource),
-            watch_config(),
-            resource.clone(),
-            |_| {},
-            scope.on_watch_error(K::TRAITS.kind),
-        );
-        let filled = scope.cache_filled(&store, cache);
-        Self::cached(resource, store, events.boxed(), filled)
+        wiring.awaits_in_scope(own)
     }
 
-    /// Uses a watch of the caller's, whose cache others read too. Polling the events must fill the cache.
-    #[must_use]
-    pub fn cached(
-        resource: Arc<ApiResource>,
-        store: Store<Readable<K::Object>>,
-        events: WatchEvents<Readable<K::Object>>,
-        filled: BoxFuture<'static, ()>,
-    ) -> Self {
-        let (listed, lists) = mpsc::channel(1);
-        Self {
-            resource,
-            store,
-            events,
-            caches: vec![filled],
-            triggers: Vec::new(),
-            listed,
-            lists,
-        }
-    }
-
-    /// Returns the cache of the kind.
-    #[must_use]
-    pub fn store(&self) -> Store<Readable<K::Object>> {
-        self.store.clone()
-    }
-
-    /// Makes passes wait for one more cache.
-    pub fn await_cache(&mut self, filled: BoxFuture<'static, ()>) {
-        self.caches.push(filled);
-    }
-
-    /// Wakes the objects of a stream.
-    pub fn wake(
-        &mut self,
-        objects: impl Stream<Item = ObjectRef<Readable<K::Object>>> + Send + 'static,
-    ) {
-        self.triggers.push(Box::new(move |controller, queue| {
-            controller.reconcile_on(queue.counted(objects))
-        }));
-    }
-
-    /// Watches objects that those of the kind own, and wakes their controller owners. Returns the cache of the owned objects. `also` is
-    /// called with each event before objects are woken.
-    pub fn own<C>(
-        &mut self,
-        scope: &WatchScope,
-        other: Other<C>,
-        also: impl Fn(&Event<C>) + Send + 'static,
-    ) -> Store<C>
-    where
-        C: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-    {
-        let resource = Arc::clone(&self.resource);
-        self.attach(scope, other, also, move |object| {
-            owner_of::<K, C>(object, &resource).into_iter().collect()
+    /// Objects of another cache wake their controller owners.
+    pub fn owns<C: Cacheable>(self, other: &Cache<C>) -> Self {
+        let resource = Arc::clone(self.own.resource());
+        self.watches(other, move |own, change| {
+            let owner = change
+                .latest()
+                .and_then(|it| owner_of::<K, C>(it, &resource));
+            if let Some(owner) = owner {
+                own.wake(owner.namespace.as_deref(), &owner.name);
+            }
         })
     }
 
-    /// Watches other objects that those of the kind depend on, and wakes the objects that `wakes` returns for each. Returns the cache of
-    /// the others.
-    pub fn depend_on<C>(
-        &mut self,
-        scope: &WatchScope,
-        other: Other<C>,
-        wakes: impl Fn(&C) -> Vec<ObjectRef<Readable<K::Object>>> + Send + Sync + 'static,
-    ) -> Store<C>
-    where
-        C: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-    {
-        self.attach(scope, other, |_| {}, wakes)
+    /// Changes of another cache wake objects, and after each list of it all are woken. Passes wait for it.
+    pub fn watches<C: Cacheable>(
+        self,
+        other: &Cache<C>,
+        wake: impl Fn(&Own<K>, &Change<'_, C>) + Send + Sync + 'static,
+    ) -> Self {
+        self.hears(other, wake).awaits_in_scope(other)
     }
 
-    fn attach<C>(
-        &mut self,
-        scope: &WatchScope,
-        other: Other<C>,
-        also: impl Fn(&Event<C>) + Send + 'static,
-        wakes: impl Fn(&C) -> Vec<ObjectRef<Readable<K::Object>>> + Send + Sync + 'static,
-    ) -> Store<C>
-    where
-        C: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-    {
-        let config = match other.label {
-            "" => watch_config(),
-            label => watch_config().labels(label),
-        };
-        let broke = scope.on_watch_error(other.kind);
-        let (store, events) = watch_into_cache(other.api, config, (), other.prune, broke);
-        self.caches.push(scope.cache_filled(&store, other.cache));
-        let events = events.inspect_ok(also);
-        let events = signal_lists(events, self.listed.clone()).touched_objects();
-        self.triggers.push(Box::new(move |controller, queue| {
-            let queue = queue.clone();
-            controller.watches_stream(events, move |object| {
-                let woken = wakes(&object);
-                woken.iter().for_each(|object| queue.woken_ref(object));
-                woken
-            })
-        }));
-        store
-    }
-}
-
-/// Runs the controller of a kind in a scope until it is stopped.
-pub fn run<K: Kind>(
-    scope: &WatchScope,
-    kind: K,
-    wiring: Wiring<K>,
-) -> impl Future<Output = ()> + Send + use<K>
-where
-    Readable<K::Object>: DeserializeOwned,
-{
-    let Wiring {
-        resource,
-        store,
-        events,
-        caches,
-        triggers,
-        listed,
-        lists,
-    } = wiring;
-    let queue = scope.ctx.metrics.queue(K::TRAITS.controller);
-    let (permits, free) = scope.permits(&resource);
-    let recent = Arc::new(Recent::default());
-    let events = without_idle(signal_lists(events, listed), Arc::clone(&recent));
-    let own = queue.counted_objects(events.applied_objects());
-    let lists = queue.counted_lists(lists, store.clone());
-    let config = Config::default().concurrency(scope.pace.concurrency);
-    let controller = Controller::for_stream_with(own, store, resource.clone())
-        .with_config(config)
-        .reconcile_all_on(lists)
-        .reconcile_on(free)
-        .graceful_shutdown_on(scope.stop.clone().cancelled_owned());
-    let controller = triggers
-        .into_iter()
-        .fold(controller, |controller, trigger| {
-            trigger(controller, &queue)
+    /// Does the same, but passes do not wait.
+    pub fn hears<C: Cacheable>(
+        self,
+        other: &Cache<C>,
+        wake: impl Fn(&Own<K>, &Change<'_, C>) + Send + Sync + 'static,
+    ) -> Self {
+        let own = self.own.clone();
+        other.listen(move |seen| match seen {
+            Seen::Coming(_) => {}
+            Seen::Changed(change) => wake(&own, change),
+            Seen::Listed(namespace) => match K::TRAITS.scope {
+                ResourceScope::Namespaced => own.wake_in(*namespace),
+                ResourceScope::Cluster => own.wake_in(None),
+            },
         });
-    let passes = Passes {
-        kind: Arc::new(kind),
-        resource,
-        ctx: scope.ctx.clone(),
-        caches: future::join_all(caches).map(drop).boxed().shared(),
-        queue,
-        permits,
-        resync: scope.pace.resync,
-        backoff: Backoff::new(K::TRAITS.backoff),
-        recent,
-        reported: Reported::default(),
-    };
-    drive(controller, passes, scope.stop.clone())
+        self
+    }
+
+    /// Passes wait for what another cache has of their watch scope.
+    pub fn awaits_in_scope<C: Cacheable>(mut self, other: &Cache<C>) -> Self {
+        let other = other.clone();
+        self.caches
+            .push(Box::new(move |namespace| other.filled(namespace)));
+        self
+    }
+
+    /// Passes wait for this.
+    pub fn awaits(mut self, filled: impl Future<Output = ()> + Send + 'static) -> Self {
+        let filled = filled.boxed().shared();
+        self.caches.push(Box::new(move |_| filled.clone().boxed()));
+        self
+    }
+
+    /// The objects are counted by phase while the controller runs, and no longer, however it ends.
+    pub fn counts(
+        mut self,
+        unreadable: &'static str,
+        phase: fn(&K::Object) -> &'static str,
+    ) -> Self {
+        self.phases = Some(phases(self.own.clone(), unreadable, phase));
+        self
+    }
+
+    /// Runs the controller in the scopes of its cache until they are stopped.
+    pub fn run(self, scopes: &[WatchScope], kind: K) -> impl Future<Output = ()> + Send + use<K> {
+        let counted = scopes.first().zip(self.phases).map(|(scope, phases)| {
+            let objects = &scope.ctx.metrics.objects;
+            objects.count(K::TRAITS.controller, phases)
+        });
+        let scopes: Vec<WatchScope> = match K::TRAITS.scope {
+            ResourceScope::Namespaced => scopes.to_vec(),
+            ResourceScope::Cluster => scopes.iter().take(1).map(WatchScope::of_cluster).collect(),
+        };
+        let (kind, own, recent) = (Arc::new(kind), self.own, self.recent);
+        let awaited = self.caches;
+        let controllers = scopes.into_iter().zip(own.parts()).map(|(scope, part)| {
+            let queue = scope.ctx.metrics.queue(K::TRAITS.controller);
+            let (permits, free) = scope.permits(own.resource());
+            let resource = own.resource();
+            let caches = awaited
+                .iter()
+                .map(|filled| filled(scope.namespace.as_deref()));
+            let caches = future::join_all(caches.collect::<Vec<_>>());
+            // All that wakes objects is noted in the cache.
+            let never = stream::pending();
+            let controller =
+                Controller::for_stream_with(never, part.store.clone(), resource.clone())
+                    .with_config(Config::default().concurrency(scope.pace.concurrency))
+                    .reconcile_on(queue.counted(own.woken(part)))
+                    .reconcile_on(free)
+                    .graceful_shutdown_on(scope.stop.clone().cancelled_owned());
+            let passes = Passes {
+                kind: Arc::clone(&kind),
+                resource: Arc::clone(resource),
+                ctx: scope.ctx,
+                caches: caches.map(drop).boxed().shared(),
+                queue,
+                permits,
+                resync: scope.pace.resync,
+                backoff: Backoff::new(K::TRAITS.backoff),
+                recent: Arc::clone(&recent),
+                reported: Reported::default(),
+            };
+            drive(controller, passes, scope.stop)
+        });
+        let controllers: Vec<_> = controllers.collect();
+        future::join_all(controllers).map(move |_| drop(counted))
+    }
 }
 
-/// Leaves out the events of our own writes that need no pass. Lists wake all objects in any case.
-fn without_idle<K: Resource + Send + 'static>(
-    events: impl Stream<Item = Result<Event<K>, watcher::Error>> + Send + 'static,
-    recent: Arc<Recent>,
-) -> impl Stream<Item = Result<Event<K>, watcher::Error>> + Send + 'static {
-    events.filter(move |event| {
-        let is_idle = matches!(event, Ok(Event::Apply(object)) if recent.is_idle(object.meta()));
-        future::ready(!is_idle)
-    })
+/// Returns the phase of each object of a cache, for as long as it is asked.
+pub fn phases<K>(
+    cache: Cache<Readable<K>>,
+    unreadable: &'static str,
+    phase: fn(&K) -> &'static str,
+) -> Phases
+where
+    Readable<K>: Cacheable,
+{
+    let of = move |object: &Arc<Readable<K>>| object.0.as_ref().map_or(unreadable, phase);
+    Arc::new(move || cache.all().iter().map(of).collect())
 }
 
 /// The controller owner of another object, if it is of this kind.

@@ -20,7 +20,6 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, future, stream};
 use kube::Resource;
-use kube::runtime::reflector::Store;
 use podloom_api::names::infrastructure::INFRASTRUCTURE_PREFIX;
 use podloom_api::{ClusterObject, ClusterOperation};
 use podloom_control_loop::{
@@ -40,7 +39,6 @@ use super::metrics::{DriftKind, InfrastructureMetrics};
 use super::resolve::{Account, Backend, Caches, ImEndpoint, Key, Tenant, endpoint, resolve};
 use super::secrets::Secrets;
 use super::template::name_in;
-use super::waking::Waking;
 
 /// How long one turn of a tenant may take.
 const TURN: Duration = Duration::from_mins(2);
@@ -51,8 +49,6 @@ pub(crate) struct Drift {
     pub(crate) outside: Outside,
     /// What was read last.
     pub(crate) memory: Memory,
-    /// Where Clusters are woken.
-    pub(crate) clusters: Waking,
     /// What is counted.
     pub(crate) metrics: InfrastructureMetrics,
 }
@@ -247,7 +243,7 @@ impl Drift {
     fn unheard(&self, one: &Claimed) {
         if self.memory.reading(&one.uid).is_some() {
             self.memory.doubt(&one.uid);
-            self.clusters.wake(&one.cluster);
+            self.outside.known.wake_cluster(&one.cluster);
         }
     }
 
@@ -523,9 +519,6 @@ impl Outside {
     /// Returns the accounts of all providers, each once.
     fn accounts(&self) -> BTreeMap<Tenant, Accounts> {
         let mut all: BTreeMap<Tenant, Accounts> = BTreeMap::new();
-        let Some(caches) = self.known.caches.first() else {
-            return all;
-        };
         let mut providers = self.known.providers();
         // Two global ones may name the same account: it always belongs to the first.
         providers.sort_by_cached_key(|it| Key::of(it.meta()));
@@ -534,7 +527,7 @@ impl Outside {
             let Some(im) = provider.0.as_ref().ok() else {
                 continue;
             };
-            let Ok(im) = endpoint(im, caches) else {
+            let Ok(im) = endpoint(im, &self.known.caches) else {
                 continue;
             };
             let account = im.account();
@@ -586,7 +579,7 @@ impl Outside {
     }
 
     fn clusters(&self) -> impl Iterator<Item = Arc<Readable<ClusterObject>>> {
-        self.known.clusters.iter().flat_map(Store::state)
+        self.known.clusters.all().into_iter()
     }
 
     /// The infrastructures of the Clusters that a test picks and that are not at work, and where they are.
@@ -594,27 +587,25 @@ impl Outside {
         &self,
         picks: impl Fn(&ClusterObject) -> bool,
     ) -> impl Iterator<Item = (Backend, Claimed)> {
-        let scopes = self.known.clusters.iter().zip(&*self.known.caches);
-        scopes.flat_map(move |(store, caches)| {
-            let all = store.state_filter(|it| it.0.as_ref().is_ok_and(&picks));
-            all.into_iter()
-                .filter_map(move |cluster| Some((at(&cluster, caches)?, claimed(&cluster)?)))
-        })
+        let all = self
+            .known
+            .clusters
+            .pick(|it| it.0.as_ref().is_ok_and(&picks));
+        let caches = &self.known.caches;
+        all.into_iter()
+            .filter_map(move |cluster| Some((at(&cluster, caches)?, claimed(&cluster)?)))
     }
 
     /// Where to ask for a Cluster's infrastructure, if it is still the time to.
     async fn target(&self, wanted: &Claimed) -> Option<Target> {
-        let scopes = self.known.clusters.iter().zip(&*self.known.caches);
-        let mut found = scopes.filter_map(|(store, caches)| {
-            let found = store.find(|it| it.meta().uid.as_ref() == Some(&wanted.uid))?;
-            Some((found, caches))
-        });
-        let (cluster, caches) = found.next()?;
+        let is_it = |it: &Readable<ClusterObject>| it.meta().uid.as_ref() == Some(&wanted.uid);
+        let cluster = self.known.clusters.find(is_it)?;
         let still = claimed(&cluster)?;
         if still != *wanted {
             return None;
         }
-        self.secrets.target(&at(&cluster, caches)?).await.ok()
+        let backend = at(&cluster, &self.known.caches)?;
+        self.secrets.target(&backend).await.ok()
     }
 }
 

@@ -5,22 +5,16 @@ use std::sync::{Arc, Mutex};
 use base64::Engine as _;
 use futures::future::BoxFuture;
 use futures::{FutureExt, future};
-use kube::core::ApiResource;
-use kube::runtime::reflector::Store;
-use kube::runtime::reflector::store::Writer;
-use kube::runtime::watcher::Event;
 use kube::{Client, Resource};
 use podloom_api::InfrastructureKind;
-use podloom_engine::optional::OptionalCache;
+use podloom_engine::cache::{Cache, Cacheable, Watch};
 use podloom_engine::readable::Readable;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::im::{Answer, Call, Failure, FailureKind, InfrastructureManager, Sent, Target};
 use super::in_use::{Known, Live, Resources};
 use super::resolve::{Caches, TwinResources, Twins};
-use super::secrets::{SecretMeta, SecretMetas, SecretMetasOf};
-use super::waking::{Scope, Waking};
+use super::secrets::SecretMetas;
 
 /// The finalizer on what Clusters need.
 pub(crate) const IN_USE: &str = "infrastructure.podloom.dev/in-use";
@@ -47,57 +41,44 @@ pub(crate) fn resources() -> Resources {
 }
 
 /// A cache of these objects.
-pub(crate) fn cache<K>(resource: &Arc<ApiResource>, objects: &[Value]) -> Store<Readable<K>>
+fn cache<K>(watch: Watch<Readable<K>>, objects: &[Value]) -> Cache<Readable<K>>
 where
-    K: Resource<DynamicType = ApiResource> + Clone + 'static,
-    Readable<K>: DeserializeOwned,
+    K: Resource,
+    Readable<K>: Cacheable,
 {
-    let mut writer = Writer::new(Arc::clone(resource));
-    for object in objects {
-        let object = serde_json::from_value(object.clone()).unwrap();
-        writer.apply_watcher_event(&Event::Apply(object));
-    }
-    writer.as_reader()
-}
-
-/// What wakes objects where all namespaces are watched.
-pub(crate) fn waking() -> Waking {
-    Waking([Scope::of(None)].into())
+    let objects = objects.iter().cloned();
+    Cache::of(watch, objects.map(|it| serde_json::from_value(it).unwrap()))
 }
 
 /// Caches of Clouds and providers. Objects without a namespace are cluster-scoped.
 pub(crate) fn caches(clouds: &[Value], providers: &[Value]) -> Caches {
-    let Resources {
-        clouds: of_clouds,
-        providers: of_providers,
-        ..
-    } = resources();
+    let resources = resources();
+    let is_namespaced = |it: &Value| it["metadata"].get("namespace").is_some();
+    let split = |all: &[Value]| -> (Vec<Value>, Vec<Value>) {
+        all.iter().cloned().partition(is_namespaced)
+    };
+    let ((clouds, global_clouds), (providers, global_providers)) =
+        (split(clouds), split(providers));
+    let (of_clouds, of_providers) = (resources.clouds, resources.providers);
     Caches {
-        clouds: twins(of_clouds, clouds),
-        providers: twins(of_providers, providers),
+        clouds: Twins {
+            namespaced: cache(Watch::ours("", "", &of_clouds.namespaced), &clouds),
+            global: cache(Watch::ours("", "", &of_clouds.global), &global_clouds),
+        },
+        providers: Twins {
+            namespaced: cache(Watch::ours("", "", &of_providers.namespaced), &providers),
+            global: cache(Watch::ours("", "", &of_providers.global), &global_providers),
+        },
         global_secret_namespace: SYSTEM.into(),
     }
 }
 
-fn twins<K>(resources: TwinResources, objects: &[Value]) -> Twins<K>
-where
-    K: Resource<DynamicType = ApiResource> + Clone + 'static,
-    Readable<K>: DeserializeOwned,
-{
-    let is_namespaced = |it: &Value| it["metadata"].get("namespace").is_some();
-    let (namespaced, global): (Vec<_>, Vec<_>) = objects.iter().cloned().partition(is_namespaced);
-    Twins {
-        namespaced: cache(&resources.namespaced, &namespaced),
-        global: OptionalCache::of(cache(&resources.global, &global)),
-        resources,
-    }
-}
-
-/// What is known of one watch scope.
+/// What is known of these Clusters, and of what they can name.
 pub(crate) fn known(clusters: &[Value], caches: Caches) -> Known {
+    let resource = resources().clusters;
     Known {
-        clusters: [cache(&resources().clusters, clusters)].into(),
-        caches: [caches].into(),
+        clusters: cache(Watch::ours("", "", &resource), clusters),
+        caches,
     }
 }
 
@@ -114,19 +95,9 @@ pub(crate) fn live(client: &Client, known: &Known) -> Live {
 
 /// The metadata of these Secrets, all namespaces readable.
 pub(crate) fn metas(secrets: &[Value]) -> SecretMetas {
-    let mut writer = Writer::<SecretMeta>::default();
-    for secret in secrets {
-        let secret = serde_json::from_value(secret.clone()).unwrap();
-        writer.apply_watcher_event(&Event::Apply(secret));
-    }
-    let cache = OptionalCache::of(writer.as_reader());
-    SecretMetas(
-        [SecretMetasOf {
-            namespace: None,
-            cache,
-        }]
-        .into(),
-    )
+    let secrets = secrets.iter().cloned();
+    let secrets = secrets.map(|secret| serde_json::from_value(secret).unwrap());
+    SecretMetas(Cache::of(Watch::of("Secret", "Secrets"), secrets))
 }
 
 /// A Cluster `a` of the namespace `team` on its Cloud `dummy`, with these changes.

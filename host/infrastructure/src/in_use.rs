@@ -20,13 +20,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kube::core::{ApiResource, DynamicObject, ObjectMeta};
-use kube::runtime::reflector::Store;
+use kube::core::{DynamicObject, ObjectMeta};
 use kube::{Client, Resource};
 use podloom_api::names::infrastructure::{
     ENDING_FINALIZER, FIELD_MANAGER, FINALIZER, IN_USE_FINALIZER,
 };
 use podloom_api::{CloudObject, CloudRef, ClusterObject, InfrastructureProviderObject};
+use podloom_engine::cache::Cache;
 use podloom_engine::error::{Attempt, Error};
 use podloom_engine::kind::Source;
 use podloom_engine::plan::Then;
@@ -35,7 +35,7 @@ use podloom_engine::write::{MetadataPatch, Target};
 
 pub(crate) use self::live::{Live, Resources};
 use super::resolve::{
-    Backend, Caches, Key, SecretKey, TwinResources, Twins, cloud_key, is_guarded, provider_key,
+    Backend, Caches, Key, SecretKey, TwinResources, cloud_key, is_guarded, provider_key,
     secrets_named_by_cloud, secrets_named_by_provider,
 };
 
@@ -286,10 +286,10 @@ pub(crate) fn needs(cluster: &ClusterObject) -> Vec<(Key, Need)> {
 /// The caches of all watch scopes. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Known {
-    /// The Clusters of each scope.
-    pub(crate) clusters: Arc<[Store<Readable<ClusterObject>>]>,
-    /// What they can name, of each scope.
-    pub(crate) caches: Arc<[Caches]>,
+    /// The Clusters.
+    pub(crate) clusters: Cache<Readable<ClusterObject>>,
+    /// What they can name.
+    pub(crate) caches: Caches,
 }
 
 impl Known {
@@ -318,57 +318,32 @@ impl Known {
         clouds_of_provider(provider, clouds.iter().map(|it| &**it)).len()
     }
 
-    /// Returns a Cloud of any scope.
-    pub(crate) fn cloud(&self, cloud: &Key) -> Option<Arc<Readable<CloudObject>>> {
-        self.caches.iter().find_map(|it| it.clouds.find(cloud))
-    }
-
-    /// Returns a provider of any scope.
-    pub(crate) fn provider(
-        &self,
-        provider: &Key,
-    ) -> Option<Arc<Readable<InfrastructureProviderObject>>> {
-        self.caches
-            .iter()
-            .find_map(|it| it.providers.find(provider))
+    /// Wakes a Cluster.
+    pub(crate) fn wake_cluster(&self, key: &Key) {
+        self.clusters.wake(key.namespace.as_deref(), &key.name);
     }
 
     /// Returns all Clouds and GlobalClouds.
     pub(crate) fn clouds(&self) -> Vec<Arc<Readable<CloudObject>>> {
-        self.both(|it| &it.clouds)
+        self.caches.clouds.all()
     }
 
     /// Returns all InfrastructureProviders and GlobalInfrastructureProviders.
     pub(crate) fn providers(&self) -> Vec<Arc<Readable<InfrastructureProviderObject>>> {
-        self.both(|it| &it.providers)
-    }
-
-    fn both<K>(&self, twins: impl Fn(&Caches) -> &Twins<K>) -> Vec<Arc<Readable<K>>>
-    where
-        K: Resource<DynamicType = ApiResource> + Clone + 'static,
-    {
-        let scopes = self.caches.iter();
-        let mut all: Vec<_> = scopes.flat_map(|it| twins(it).namespaced.state()).collect();
-        // They are the same in each scope.
-        let global = self.caches.first().map(|it| twins(it).global.store());
-        all.extend(global.into_iter().flat_map(Store::state));
-        all
+        self.caches.providers.all()
     }
 
     /// Returns the namespace of the Secrets of cluster-scoped objects.
     pub(crate) fn global(&self) -> &str {
-        let first = self.caches.first();
-        first.map_or("", |caches| &caches.global_secret_namespace)
+        &self.caches.global_secret_namespace
     }
 
     fn users(&self, clouds: &BTreeSet<Key>) -> Users {
         if clouds.is_empty() {
             return Users::default();
         }
-        let scopes = self.clusters.iter().map(Store::state);
-        scopes.fold(Users::default(), |users, clusters| {
-            users.and(Users::among(clusters.iter().map(|it| &**it), clouds))
-        })
+        let clusters = self.clusters.all();
+        Users::among(clusters.iter().map(|it| &**it), clouds)
     }
 }
 

@@ -26,7 +26,6 @@ mod said;
 mod secrets;
 mod template;
 pub mod validate;
-mod waking;
 mod wiring;
 
 pub use metrics::InfrastructureMetrics;

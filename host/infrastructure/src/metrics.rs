@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use kube::runtime::reflector::Store;
 use podloom_api::{ClusterObject, ClusterState, OperationKind};
+use podloom_engine::cache::Cache;
 use podloom_engine::metrics::{NONE, Objects, UNREADABLE};
 use podloom_engine::outbound::OutboundMetrics;
 use podloom_engine::readable::Readable;
@@ -28,7 +27,7 @@ pub(crate) const NOT_READY: &str = "NotReady";
 
 metrics! {
     /// Metrics of the duty; cheap to clone, registered once.
-    pub struct InfrastructureMetrics(pub(crate) im: ImMetrics, pub(crate) outbound: OutboundMetrics, clusters: Scraped<Stores>) {
+    pub struct InfrastructureMetrics(pub(crate) im: ImMetrics, pub(crate) outbound: OutboundMetrics, clusters: Scraped<Clusters>) {
         operations: By<1, Histogram, Histograms> = "cluster_operation_duration" Seconds, "Duration of operations on the infrastructures of Clusters, from the request until they are configured or deleted", By::histograms(["operation"], BUCKETS);
         drift: Counted<DriftKind> = "im_drift", "Infrastructures that were found to differ from what was known, by what differs";
         orphans: Gauge = "im_orphaned_infrastructures", "Infrastructures that were made for Clusters which do not exist any more";
@@ -59,11 +58,11 @@ impl Values for DriftKind {
     }
 }
 
-type Stores = Arc<[Store<Readable<ClusterObject>>]>;
+type Clusters = Cache<Readable<ClusterObject>>;
 
 /// Stops counting when it is dropped, since the caches of stopped controllers are stale.
 pub(crate) struct Counting {
-    _clusters: Shown<Stores>,
+    _clusters: Shown<Clusters>,
     orphans: Gauge,
 }
 
@@ -92,9 +91,9 @@ impl InfrastructureMetrics {
         self.orphans.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// Counts the Clusters in these caches until the returned value is dropped.
+    /// Counts the Clusters in a cache until the returned value is dropped.
     #[must_use]
-    pub(crate) fn count(&self, clusters: Stores) -> Counting {
+    pub(crate) fn count(&self, clusters: Clusters) -> Counting {
         self.clusters.set(clusters);
         Counting {
             _clusters: self.clusters.shown(),
@@ -123,11 +122,10 @@ impl Drop for Counting {
 }
 
 /// Writes the number of Clusters in each state.
-fn write(caches: Option<&Stores>, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+fn write(caches: Option<&Clusters>, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
     let states = ClusterState::ALL.map(|state| (state.as_str(), 0_i64));
     let mut counts = BTreeMap::from(states);
-    let clusters = caches.into_iter().flat_map(|it| it.iter());
-    for cluster in clusters.flat_map(Store::state) {
+    for cluster in caches.into_iter().flat_map(Cache::all) {
         let status = cluster.0.as_ref().ok().and_then(|it| it.status.as_ref());
         if let Some(state) = status.and_then(|status| status.state) {
             *counts.entry(state.as_str()).or_insert(0) += 1;

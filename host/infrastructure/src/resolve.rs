@@ -6,15 +6,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use kube::Resource;
 use kube::core::{ApiResource, ObjectMeta};
-use kube::runtime::reflector::{ObjectRef, Store};
 use podloom_api::names::infrastructure::{IN_USE_FINALIZER, key, reason};
 use podloom_api::{
     CloudKind, CloudObject, CloudRef, CloudSpec, ImSpec, InfrastructureProviderObject,
     InfrastructureProviderSpec, OpenStackAuth, ProviderKind, ProviderRef, SecretRef,
 };
-use podloom_engine::optional::OptionalCache;
+use podloom_engine::cache::{Cache, Cacheable};
 use podloom_engine::outbound::{Url, UrlError};
 use podloom_engine::readable::Readable;
 use podloom_engine::shown::shown;
@@ -448,14 +446,12 @@ pub(crate) fn secrets_named_by_provider(
 #[derive(Clone)]
 pub(crate) struct Twins<K>
 where
-    K: Resource<DynamicType = ApiResource> + Clone + 'static,
+    Readable<K>: Cacheable,
 {
-    /// The objects of the watch scope.
-    pub(crate) namespaced: Store<Readable<K>>,
+    /// The objects of all watch scopes.
+    pub(crate) namespaced: Cache<Readable<K>>,
     /// All cluster-scoped ones, if they may be read.
-    pub(crate) global: OptionalCache<Readable<K>>,
-    /// The resource of either.
-    pub(crate) resources: TwinResources,
+    pub(crate) global: Cache<Readable<K>>,
 }
 
 /// The resources of a kind whose objects are in namespaces, and of its cluster-scoped twin.
@@ -467,7 +463,7 @@ pub(crate) struct TwinResources {
     pub(crate) global: Arc<ApiResource>,
 }
 
-/// What the objects of one watch scope can name. Cheap to clone.
+/// What objects can name, in all watch scopes. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Caches {
     /// Clouds and GlobalClouds.
@@ -529,20 +525,38 @@ impl Caches {
 
 impl<K> Twins<K>
 where
-    K: Resource<DynamicType = ApiResource> + Clone + 'static,
+    Readable<K>: Cacheable,
 {
     /// Returns an object; none if there is none, or if the kind may not be read.
     pub(crate) fn find(&self, key: &Key) -> Option<Arc<Readable<K>>> {
         self.get(key).ok()
     }
 
+    /// Returns all objects.
+    pub(crate) fn all(&self) -> Vec<Arc<Readable<K>>> {
+        let mut all = self.namespaced.all();
+        all.extend(self.global.all());
+        all
+    }
+
+    /// Wakes an object.
+    pub(crate) fn wake(&self, key: &Key) {
+        self.of(key).wake(key.namespace.as_deref(), &key.name);
+    }
+
     fn get(&self, key: &Key) -> Result<Arc<Readable<K>>, Missing> {
-        let reference = ObjectRef::new_with(&key.name, Arc::clone(self.resources.of(key)));
-        let (store, reference) = match &key.namespace {
-            Some(namespace) => (&self.namespaced, reference.within(namespace)),
-            None => (self.global.known().ok_or(Missing::Unknown)?, reference),
-        };
-        store.get(&reference).ok_or(Missing::Absent)
+        if key.namespace.is_none() && !self.global.is_known(None) {
+            return Err(Missing::Unknown);
+        }
+        let found = self.of(key).get(key.namespace.as_deref(), &key.name);
+        found.ok_or(Missing::Absent)
+    }
+
+    fn of(&self, key: &Key) -> &Cache<Readable<K>> {
+        match key.namespace {
+            Some(_) => &self.namespaced,
+            None => &self.global,
+        }
     }
 }
 

@@ -12,11 +12,10 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use kube::core::{ApiResource, ObjectMeta, PartialObjectMeta};
-use kube::runtime::reflector::ObjectRef;
 use podloom_api::names::infrastructure::{FIELD_MANAGER, annotation, key, reason};
 use podloom_api::{CloudSpec, GenericCloud, IdentityVersion, OpenStackAuth, OpenStackCloud};
+use podloom_engine::cache::Cache;
 use podloom_engine::error::{Attempt, Error};
-use podloom_engine::optional::OptionalCache;
 use podloom_engine::outbound::{Pem, Roots, Tls, TlsError};
 use podloom_engine::shown::shown;
 use podloom_engine::write::Target as Read;
@@ -470,30 +469,19 @@ impl Lately {
 /// The metadata of a Secret.
 pub(crate) type SecretMeta = PartialObjectMeta<Secret>;
 
-/// The metadata of Secrets of one namespace, or of all.
+/// The metadata of all Secrets that our objects may name, where Secrets may be listed and watched. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct SecretMetasOf {
-    /// The namespace; none for all.
-    pub(crate) namespace: Option<String>,
-    /// The cache; it knows nothing without the right to list and watch Secrets.
-    pub(crate) cache: OptionalCache<SecretMeta>,
-}
-
-/// The metadata of all Secrets that our objects may name. Cheap to clone.
-#[derive(Clone)]
-pub(crate) struct SecretMetas(pub(crate) Arc<[SecretMetasOf]>);
+pub(crate) struct SecretMetas(pub(crate) Cache<SecretMeta>);
 
 impl SecretMetas {
     /// Returns whether the Secrets of a namespace may be read.
     pub(crate) fn are_known(&self, namespace: &str) -> bool {
-        self.of(namespace).any(|it| it.cache.known().is_some())
+        self.0.is_known(Some(namespace))
     }
 
     /// Returns the metadata of a Secret; none if there is none, or if it may not be read.
     pub(crate) fn get(&self, secret: &SecretKey) -> Option<Arc<SecretMeta>> {
-        let reference = ObjectRef::new(&secret.name).within(&secret.namespace);
-        let mut caches = self.of(&secret.namespace);
-        caches.find_map(|it| it.cache.known()?.get(&reference))
+        self.0.get(Some(&secret.namespace), &secret.name)
     }
 
     /// Returns the version of a Secret.
@@ -504,14 +492,11 @@ impl SecretMetas {
 
     /// Returns the Secrets that a test picks by their metadata.
     pub(crate) fn pick(&self, picks: impl Fn(&ObjectMeta) -> bool) -> Vec<SecretKey> {
-        let stores = self.0.iter().filter_map(|it| it.cache.known());
-        let picked = stores.flat_map(|store| store.state_filter(|it| picks(&it.metadata)));
-        picked.map(|it| SecretKey::of(&it.metadata)).collect()
-    }
-
-    fn of(&self, namespace: &str) -> impl Iterator<Item = &SecretMetasOf> {
-        let all = self.0.iter();
-        all.filter(move |it| it.namespace.as_deref().is_none_or(|name| name == namespace))
+        let picked = self.0.pick(|it| picks(&it.metadata));
+        picked
+            .iter()
+            .map(|it| SecretKey::of(&it.metadata))
+            .collect()
     }
 }
 

@@ -5,7 +5,6 @@
 
 mod hub;
 mod run;
-mod watch;
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,21 +12,26 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{self, BoxFuture};
+use kube::core::ApiResource;
 use podloom_api::InfrastructureKind as Kind;
 use podloom_control_loop::{Hints, Recorder};
+use podloom_engine::cache::{Cache, Watch, WhenRefused};
+use podloom_engine::kind::ResourceScope;
 use podloom_engine::outbound::{Cidr, Resolve, SystemResolver};
+use podloom_engine::readable::Readable;
 use podloom_engine::scope::WatchScope;
 
 use self::hub::Hub;
 use self::run::Duty;
-use self::watch::{Everywhere, Knot, Place};
-use super::cluster::{Memory, Silent};
+use super::cloud::Clouds;
+use super::cluster::{ClusterKind, Memory, Silent};
 use super::im::{ImClient, ImRules};
 use super::in_use::{Known, Live, Resources};
 use super::metrics::InfrastructureMetrics;
-use super::resolve::TwinResources;
-use super::secrets::Secrets;
-use super::waking::{self, Waking};
+use super::probed::{Global, InNamespaces, Level, ObjectOf, Probed, ProbedKind};
+use super::provider::Providers;
+use super::resolve::{Caches, TwinResources, Twins};
+use super::secrets::{SecretMetas, Secrets, prune};
 
 /// What the operator's flags say about infrastructures.
 #[derive(Clone)]
@@ -75,14 +79,15 @@ pub fn begin(
     let Some(first) = scopes.first() else {
         return future::ready(()).boxed();
     };
-    let (cluster, resources, knot) = (first.of_cluster(), resources(), Knot::default());
-    let global: Arc<str> = setup.global_secret_namespace.as_str().into();
-    let (everywhere, fill) = Everywhere::new(&cluster, &resources, &knot);
-    let (metas, fill_metas) = watch::secrets(scopes, &global, &knot);
-    let place = |scope| Place::new(scope, &resources, &everywhere, &global, &knot);
-    let places: Vec<Place> = scopes.iter().map(place).collect();
-    // It is set here and nowhere else.
-    let hub = knot.get_or_init(|| hub(&places, &everywhere)).clone();
+    let (resources, global) = (resources(), setup.global_secret_namespace.as_str());
+    let known = known(scopes, &resources, global);
+    let metas = metas(scopes, global);
+    let hub = Hub {
+        known: known.clone(),
+        secrets: Hints::default(),
+        memory: Memory::default(),
+    };
+    hub.listen(&metas);
     let rules = ImRules {
         allow: setup.allow.clone(),
         deny: setup.deny.clone(),
@@ -92,48 +97,93 @@ pub fn begin(
     let duty = Duty {
         live: Live {
             client: first.ctx.client.clone(),
-            known: hub.known.clone(),
+            known: known.clone(),
             watched: scopes.iter().map(|it| it.namespace.clone()).collect(),
             resources: resources.clone(),
-            global_secret_namespace: global,
+            global_secret_namespace: global.into(),
         },
         secrets: Secrets::remembering(first.ctx.client.clone(), &metas),
         im: Arc::new(ImClient::new(&rules, &resolver, metrics.im.clone())),
         metrics: metrics.clone(),
         resources,
-        metas,
+        metas: metas.clone(),
         hub,
         rules,
         silent: Silent::default(),
         setup,
     };
-    let controllers = duty.run(places, everywhere, &cluster);
+    let controllers = duty.run(scopes);
+    let (clouds, providers) = (known.caches.clouds, known.caches.providers);
     // What fills caches has no end.
-    let beside = future::join_all(fill.into_iter().chain(fill_metas));
-    future::select(controllers, beside.map(drop).boxed())
-        .map(drop)
-        .boxed()
+    let beside = future::join_all([
+        known.clusters.fill(),
+        clouds.namespaced.fill(),
+        clouds.global.fill(),
+        providers.namespaced.fill(),
+        providers.global.fill(),
+        metas.0.fill(),
+    ]);
+    future::select(controllers, beside).map(drop).boxed()
 }
 
-fn hub(places: &[Place], everywhere: &Everywhere) -> Hub {
-    let of = |scope: &dyn Fn(&Place) -> waking::Scope| Waking(places.iter().map(scope).collect());
-    Hub {
-        clusters: of(&|it| it.clusters.waking.clone()),
-        clouds: hub::Twins {
-            namespaced: of(&|it| it.clouds.waking.clone()),
-            global: Waking([everywhere.clouds.waking.clone()].into()),
-        },
-        providers: hub::Twins {
-            namespaced: of(&|it| it.providers.waking.clone()),
-            global: Waking([everywhere.providers.waking.clone()].into()),
-        },
-        secrets: Hints::default(),
-        memory: Memory::default(),
-        known: Known {
-            caches: places.iter().map(|it| it.caches.clone()).collect(),
-            clusters: places.iter().map(|it| it.clusters.wiring.store()).collect(),
+/// The caches of our kinds. The cluster-scoped ones perhaps may not be read.
+fn known(scopes: &[WatchScope], resources: &Resources, global: &str) -> Known {
+    let (clouds, providers) = (&resources.clouds, &resources.providers);
+    let clusters = Watch::of_kind::<ClusterKind>("Clusters", &resources.clusters);
+    Known {
+        clusters: Cache::new(scopes, clusters),
+        caches: Caches {
+            clouds: Twins {
+                namespaced: watched::<Clouds, InNamespaces>(scopes, "Clouds", &clouds.namespaced),
+                global: watched::<Clouds, Global>(scopes, "GlobalClouds", &clouds.global),
+            },
+            providers: Twins {
+                namespaced: watched::<Providers, InNamespaces>(
+                    scopes,
+                    "InfrastructureProviders",
+                    &providers.namespaced,
+                ),
+                global: watched::<Providers, Global>(
+                    scopes,
+                    "GlobalInfrastructureProviders",
+                    &providers.global,
+                ),
+            },
+            global_secret_namespace: global.into(),
         },
     }
+}
+
+fn watched<P: Probed, L: Level<P>>(
+    scopes: &[WatchScope],
+    cache: &'static str,
+    resource: &Arc<ApiResource>,
+) -> Cache<Readable<ObjectOf<P>>> {
+    let kind = Watch::of_kind::<ProbedKind<P, L>>(cache, resource);
+    let refused = match kind.scope {
+        ResourceScope::Namespaced => WhenRefused::Awaited,
+        ResourceScope::Cluster => WhenRefused::Forgotten,
+    };
+    Cache::new(scopes, Watch { refused, ..kind })
+}
+
+/// The metadata of the Secrets of all scopes, and of those of cluster-scoped objects, only where it may be read.
+fn metas(scopes: &[WatchScope], global: &str) -> SecretMetas {
+    let mut scopes = scopes.to_vec();
+    let is_covered = |it: &WatchScope| it.namespace.as_deref().is_none_or(|it| it == global);
+    if !scopes.iter().any(is_covered) {
+        let more = scopes.first().map(|scope| WatchScope {
+            namespace: Some(global.to_owned()),
+            ..scope.clone()
+        });
+        scopes.extend(more);
+    }
+    let secrets = Watch {
+        prune,
+        refused: WhenRefused::Forgotten,
+        ..Watch::of("Secret", "Secrets")
+    };
+    SecretMetas(Cache::new(&scopes, secrets))
 }
 
 fn resources() -> Resources {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube::core::{ApiResource, ObjectMeta};
-use kube::runtime::reflector::Store;
 use podloom_api::names::portal;
 use podloom_api::names::portal::{annotation, condition, reason};
 use podloom_api::{TunnelClassObject, TunnelClassSpec, TunnelClassStatus, asks_to_be_default};
+use podloom_engine::cache::Cache;
 use podloom_engine::conditions::{NewCondition, conditions};
 use podloom_engine::error::Error;
 use podloom_engine::finding::FieldPath;
@@ -316,7 +316,7 @@ pub(crate) fn several_replicas(replicas: i32) -> String {
 /// What the controller of TunnelClasses needs besides the [`Context`].
 pub(super) struct ClassKind {
     pub(super) resource: Arc<ApiResource>,
-    pub(super) classes: Store<Readable<TunnelClassObject>>,
+    pub(super) classes: Cache<Readable<TunnelClassObject>>,
     pub(super) settings: TunnelSettings,
 }
 
@@ -354,7 +354,7 @@ impl Kind for ClassKind {
     ) -> Result<ClassWorld, Error> {
         Ok(ClassWorld {
             class: class.clone(),
-            all: self.classes.state(),
+            all: self.classes.all(),
         })
     }
 

@@ -11,15 +11,14 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Secret, Service};
 use kube::Resource;
 use kube::core::{ApiResource, ObjectMeta, PartialObjectMeta};
-use kube::runtime::reflector::{ObjectRef, Store};
 use podloom_api::names::portal;
 use podloom_api::{AppliedTunnel, PortalExposeObject, RelayState, TunnelClassObject};
 use podloom_engine::backoff::Waits;
+use podloom_engine::cache::Cache;
 use podloom_engine::error::Error;
 use podloom_engine::events::Notice;
 use podloom_engine::kind::{Context, Done, Kind, Remains, Source, Traits};
 use podloom_engine::namespaces::Namespaces;
-use podloom_engine::optional::OptionalCache;
 use podloom_engine::plan::Plan;
 use podloom_engine::readable::Readable;
 use podloom_mutation::PodMutator;
@@ -56,13 +55,14 @@ pub(super) struct Resources {
     pub(super) secret: ApiResource,
 }
 
-/// What is known of the cluster.
+/// What is known of the cluster. Cheap to clone.
+#[derive(Clone)]
 pub(super) struct Caches {
-    pub(super) exposes: Store<Readable<PortalExposeObject>>,
-    pub(super) classes: Store<Readable<TunnelClassObject>>,
-    pub(super) services: Store<Service>,
-    pub(super) deployments: Store<Deployment>,
-    pub(super) secrets: OptionalCache<SecretMeta>,
+    pub(super) exposes: Cache<Readable<PortalExposeObject>>,
+    pub(super) classes: Cache<Readable<TunnelClassObject>>,
+    pub(super) services: Cache<Service>,
+    pub(super) deployments: Cache<Deployment>,
+    pub(super) secrets: Cache<SecretMeta>,
     pub(super) namespaces: Namespaces,
 }
 
@@ -253,13 +253,13 @@ impl ExposeKind {
         let memory = &self.tunnels.memory;
         let uid = expose.metadata.uid.as_deref().unwrap_or_default();
         let namespace = expose.metadata.namespace.as_deref().unwrap_or_default();
-        let service = ObjectRef::new(&expose.spec.app.service.name).within(namespace);
+        let service = &expose.spec.app.service.name;
         let about = self.caches.namespaces.meta(namespace);
         let about = about.as_ref().map(|about| about.meta());
         let mut world = World {
             expose: Arc::new(expose.clone()),
-            classes: self.caches.classes.state(),
-            service: self.caches.services.get(&service),
+            classes: self.caches.classes.all(),
+            service: self.caches.services.get(Some(namespace), service),
             conflict: self.tunnels.rivals.conflict(expose),
             identity: self.seen_identity(expose),
             deployment: self.seen_deployment(expose),
@@ -320,10 +320,8 @@ impl ExposeKind {
     /// Whoever notices a deletion removes the object from the cache first, and then what is noted about it (`wiring/exposes.rs`). What is
     /// noted after that, nobody else removes.
     pub(super) fn forget_if_gone(&self, expose: &PortalExposeObject) {
-        let resource = Arc::clone(&self.resources.expose);
         let user = user(expose);
-        let reference = ObjectRef::new_with(&user.name, resource).within(&user.namespace);
-        let cached = self.caches.exposes.get(&reference);
+        let cached = self.caches.exposes.get(Some(&user.namespace), &user.name);
         if cached.is_none() {
             self.tunnels.relays.forget(&user);
         }
@@ -338,13 +336,8 @@ impl ExposeKind {
         let metadata = &expose.metadata;
         let name = metadata.name.as_deref().unwrap_or_default();
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
-        let secret = ObjectRef::new(&naming::secret_name(name)).within(namespace);
-        let cached = self
-            .caches
-            .secrets
-            .known()
-            .and_then(|secrets| secrets.get(&secret));
-        let Some(cached) = cached else {
+        let secret = naming::secret_name(name);
+        let Some(cached) = self.caches.secrets.get(Some(namespace), &secret) else {
             return SeenIdentity::Unseen;
         };
         let uid = metadata.uid.as_deref().unwrap_or_default();
@@ -360,9 +353,8 @@ impl ExposeKind {
         let metadata = &expose.metadata;
         let name = naming::deployment_name(metadata.name.as_deref().unwrap_or_default());
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
-        let deployment = ObjectRef::<Deployment>::new(&name).within(namespace);
         let uid = metadata.uid.as_deref().unwrap_or_default();
-        match self.caches.deployments.get(&deployment) {
+        match self.caches.deployments.get(Some(namespace), &name) {
             Some(cached) => {
                 let newest = self.tunnels.memory.newest(uid, cached);
                 SeenDeployment::Found(newest)

@@ -4,13 +4,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 
 use kube::ResourceExt;
-use kube::runtime::reflector::Store;
 use podloom_api::{
     PortalExposeObject, PortalExposeStatus, PortalPhase, RelayConnection, TunnelClassObject,
 };
+use podloom_engine::cache::Cache;
 use podloom_engine::metrics::{NONE, Objects, UNREADABLE};
 use podloom_engine::outbound::OutboundMetrics;
 use podloom_engine::readable::Readable;
@@ -25,8 +24,8 @@ pub(super) const CONTROLLER: &str = "portalexpose";
 /// The name of the controller of TunnelClasses.
 pub(super) const CLASS_CONTROLLER: &str = "tunnelclass";
 
-type Exposes = Arc<[Store<Readable<PortalExposeObject>>]>;
-type Classes = Store<Readable<TunnelClassObject>>;
+type Exposes = Cache<Readable<PortalExposeObject>>;
+type Classes = Cache<Readable<TunnelClassObject>>;
 
 /// Metrics of the duty.
 #[derive(Clone)]
@@ -64,10 +63,10 @@ fn counts(
     let Some((exposes, classes)) = caches else {
         return (connections, BTreeMap::new());
     };
-    let classes = classes.state();
+    let classes = classes.all();
     let names = classes.iter().map(|class| (class.name_any(), 0));
     let mut references: BTreeMap<String, i64> = names.collect();
-    for expose in exposes.iter().flat_map(Store::state) {
+    for expose in exposes.all() {
         let status = expose.0.as_ref().ok().and_then(|it| it.status.as_ref());
         let Some(status) = status else { continue };
         for state in connected(status) {

@@ -25,6 +25,7 @@ use futures::{FutureExt, Stream};
 use podloom_control_loop::{Hints, Recorder};
 use podloom_engine::clock::Clock;
 use podloom_engine::outbound::{Cidr, OutboundMetrics, Resolve, SystemResolver, Tls};
+use podloom_engine::wakes::{Noted, Wakes};
 use podloom_metrics::{Histograms, metrics};
 use podloom_turns::lock;
 use prometheus_client::metrics::family::Family;
@@ -35,7 +36,6 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::answer::Link;
 use self::board::Board;
-use self::watch::Changes;
 use crate::check::Authority;
 
 /// How the state of relays is observed.
@@ -91,7 +91,7 @@ pub(crate) struct Lease {
 #[derive(Clone)]
 pub(crate) struct Relays {
     board: Arc<Board>,
-    changes: Changes,
+    changed: Wakes,
     hints: Hints<Authority>,
     clock: Clock,
 }
@@ -140,8 +140,8 @@ impl Relays {
 
     /// Returns the PortalExposes for which a result changed since they were last returned. The stream has no end. Take it once: two
     /// streams would share the changes.
-    pub(crate) fn changes(&self) -> impl Stream<Item = UserId> + Send + use<> {
-        self.changes.stream()
+    pub(crate) fn changes(&self) -> impl Stream<Item = Noted> + Send + use<> {
+        self.changed.taken()
     }
 
     /// Does what [`start`](Self::start) does, with other name servers.
@@ -153,7 +153,7 @@ impl Relays {
         stop: CancellationToken,
     ) -> (Self, BoxFuture<'static, ()>) {
         let board = Arc::new(Board::new(settings.observation, settings.interval));
-        let changes = Changes::default();
+        let changed = Wakes::default();
         let hints = Hints::default();
         let work = match settings.observation {
             Observation::Assume => stop.cancelled_owned().boxed(),
@@ -161,7 +161,7 @@ impl Relays {
                 let asker = poll::Asker::new(&settings, resolver, &metrics);
                 let watcher = watch::Watcher {
                     board: Arc::clone(&board),
-                    changes: changes.clone(),
+                    changed: changed.clone(),
                     clock: clock.clone(),
                     metrics,
                     asker,
@@ -172,7 +172,7 @@ impl Relays {
         };
         let relays = Self {
             board,
-            changes,
+            changed,
             hints,
             clock,
         };

@@ -82,6 +82,14 @@ impl Rivals {
         lock(&self.0).replace(id, None)
     }
 
+    /// Forgets what all wanted but those that a test picks.
+    pub(crate) fn keep(&self, is_kept: impl Fn(&Id) -> bool) {
+        let known: Vec<Id> = lock(&self.0).wishes.keys().cloned().collect();
+        for gone in known.iter().filter(|id| !is_kept(id)) {
+            self.remove(gone);
+        }
+    }
+
     /// Returns the conflict with the oldest of the others, if that is older than this one.
     pub(crate) fn conflict(&self, expose: &PortalExposeObject) -> Option<Conflict> {
         let own = Rival::of(&expose.metadata);

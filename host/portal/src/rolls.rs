@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::core::ObjectMeta;
-use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::reflector::ObjectRef;
+use podloom_engine::cache::Cache;
 use podloom_turns::lock;
 use tokio::time::Instant;
 
@@ -21,8 +22,7 @@ const UNUSED: Duration = Duration::from_mins(3);
 #[derive(Clone)]
 pub(super) struct Rolls {
     limits: Limits,
-    /// The Deployments of all watch scopes.
-    deployments: Arc<[Store<Deployment>]>,
+    deployments: Cache<Deployment>,
     /// None before the first turn.
     rolling: Arc<Mutex<Option<Rolling>>>,
 }
@@ -81,10 +81,10 @@ enum Stage {
 }
 
 impl Rolls {
-    pub(super) fn new(limits: Limits, deployments: Vec<Store<Deployment>>) -> Self {
+    pub(super) fn new(limits: Limits, deployments: Cache<Deployment>) -> Self {
         Self {
             limits,
-            deployments: deployments.into(),
+            deployments,
             rolling: Arc::default(),
         }
     }
@@ -135,8 +135,8 @@ impl Rolls {
     /// Anybody can label a Deployment as ours, or name an owner that never wrote it.
     fn found(&self) -> Rolling {
         let mut found = Rolling::new();
-        let all = self.deployments.iter().flat_map(Store::state);
-        for deployment in all.filter(|it| is_tunnel(&it.metadata) && is_rolling(it)) {
+        let rolling = |it: &Deployment| is_tunnel(&it.metadata) && is_rolling(it);
+        for deployment in self.deployments.pick(rolling) {
             let metadata = &deployment.metadata;
             let roll = Roll {
                 deployment: reference(metadata),
@@ -160,8 +160,8 @@ impl Rolls {
         if written.elapsed() >= self.limits.progress_deadline.saturating_add(MARGIN) {
             return false;
         }
-        let mut stores = self.deployments.iter();
-        let Some(deployment) = stores.find_map(|store| store.get(&roll.deployment)) else {
+        let (namespace, name) = (&roll.deployment.namespace, &roll.deployment.name);
+        let Some(deployment) = self.deployments.get(namespace.as_deref(), name) else {
             return false;
         };
         let metadata = &deployment.metadata;

@@ -4,40 +4,32 @@
 mod chain;
 mod exposes;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{BoxFuture, Shared};
-use futures::{FutureExt, Stream, StreamExt, future, stream};
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, future};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Secret, Service, ServiceSpec};
 use kube::core::{ApiResource, ObjectMeta, PartialObjectMeta};
-use kube::runtime::reflector::store::Writer;
-use kube::runtime::reflector::{ObjectRef, Store};
-use kube::runtime::watcher;
-use kube::runtime::watcher::Event;
-use kube::{Api, Resource, ResourceExt};
+use kube::{Resource, ResourceExt};
 use podloom_api::names::portal::label;
 use podloom_api::{PortalExpose, TunnelClass, TunnelClassObject, asks_to_be_default};
-use podloom_engine::kind::Kind;
-use podloom_engine::metrics::{Counted, UNREADABLE, phases};
-use podloom_engine::namespaces::Namespaces;
-use podloom_engine::optional::{Listener, Optional, OptionalCache, WhenRefused, watch_optional};
+use podloom_engine::cache::{Cache, Change, Seen, Watch, WhenRefused};
+use podloom_engine::metrics::UNREADABLE;
+use podloom_engine::namespaces::{self, Namespaces};
 use podloom_engine::readable::Readable;
 use podloom_engine::scope::WatchScope;
 use podloom_engine::wakes::Wakes;
-use podloom_engine::watch::{watch_config, watch_events};
-use podloom_engine::wiring::{Other, Wiring};
-use podloom_engine::{namespaces, wiring};
+use podloom_engine::wiring::Wiring;
 use podloom_mutation::PodMutator;
 
-use self::exposes::{Exposes, Scope, Traces};
+use self::exposes::{Exposes, listen, wake_having, wake_referring};
 use super::class::ClassKind;
 use super::deployment::prune;
 use super::kind::{Caches, ExposeKind, Resources, SecretMeta, Tunnels};
 use super::memory::Memory;
-use super::metrics::{CONTROLLER, PortalMetrics, phase};
+use super::metrics::{PortalMetrics, phase};
 use super::naming;
 use super::relays::{RelaySettings, Relays};
 use super::rivals::Rivals;
@@ -62,26 +54,6 @@ pub struct PortalSetup {
     pub relays: RelaySettings,
 }
 
-/// The watches of one scope.
-struct Part {
-    wiring: Wiring<ExposeKind>,
-    filled: Shared<BoxFuture<'static, ()>>,
-    services: Store<Service>,
-    deployments: Store<Deployment>,
-    secrets: OptionalCache<SecretMeta>,
-    /// Fills the cache of Secrets.
-    watch_secrets: BoxFuture<'static, ()>,
-}
-
-/// What the controllers in all scopes share.
-struct Duty {
-    resource: Arc<ApiResource>,
-    classes: Store<Readable<TunnelClassObject>>,
-    namespaces: Namespaces,
-    tunnels: Tunnels,
-    settings: Settings,
-}
-
 /// Returns, once the cache of namespaces is filled, the work of both controllers until they are stopped.
 ///
 /// The other caches are awaited from then on, not from the work's first poll.
@@ -91,57 +63,39 @@ pub async fn begin(
     metrics: &PortalMetrics,
 ) -> BoxFuture<'static, ()> {
     let changed_namespaces = Wakes::default();
-    let seen = wake_of(changed_namespaces.clone());
-    let watched = namespaces::watch_for(scopes, seen).await;
-    let (Some(first), Some((namespaces, watch_namespaces))) = (scopes.first(), watched) else {
+    let watched = namespaces::watch_for(scopes, noting(changed_namespaces.clone())).await;
+    let (Some(first), Some((namespaces, fill_namespaces))) = (scopes.first(), watched) else {
         return future::ready(()).boxed();
     };
-    let (mutator, observation) = (Arc::clone(&setup.mutator), setup.relays.observation);
     let (relays, observing) = Relays::start(
-        setup.relays,
+        setup.relays.clone(),
         first.ctx.clock.clone(),
         metrics.relays.clone(),
         first.stop.clone(),
     );
-    let traces = Traces {
-        memory: Memory::default(),
-        relays: relays.clone(),
-        rivals: Rivals::default(),
-    };
-    let resource = Arc::new(PortalExpose::resource());
-    let (exposes, parts) = watch_all(scopes, &resource, &traces);
-    let classes = watch(&first.of_cluster(), exposes.clone());
-    let counted = metrics.count(exposes.stores(), classes.store.clone());
-    let deployments = parts.iter().map(|part| part.deployments.clone());
+    let caches = caches(scopes, namespaces);
     let limits = Limits::new(
         setup.max_chain_rolls,
         setup.tunnel.progress_deadline,
         scopes.len() == 1 && first.namespace.is_some(),
     );
-    let duty = Duty {
-        classes: classes.store.clone(),
-        namespaces,
-        tunnels: Tunnels {
-            mutator: Arc::clone(&mutator),
-            rolls: Rolls::new(limits, deployments.collect()),
-            relays: relays.clone(),
-            memory: traces.memory,
-            rivals: traces.rivals,
-        },
-        settings: Settings {
-            tunnel: setup.tunnel,
-            chain_policy: setup.chain_policy,
-            relay_grace: setup.relay_grace,
-            observation,
-        },
-        resource,
+    let tunnels = Tunnels {
+        mutator: Arc::clone(&setup.mutator),
+        rolls: Rolls::new(limits, caches.deployments.clone()),
+        relays: relays.clone(),
+        memory: Memory::default(),
+        rivals: Rivals::default(),
     };
-    let controllers = run(scopes, parts, classes, &duty);
+    let exposes = caches.exposes.clone();
+    listen(&exposes, tunnels.clone());
+    wake_classes(&caches.classes);
+    let counted = metrics.count(exposes.clone(), caches.classes.clone());
+    let controllers = run(scopes, &setup, caches, tunnels);
     let beside = future::join5(
-        watch_namespaces,
+        fill_namespaces,
         wake_in_namespaces(&changed_namespaces, exposes.clone()),
         observing,
-        chain::follow(mutator, exposes.clone()),
+        chain::follow(setup.mutator, exposes.clone()),
         changed_relays(&relays, exposes),
     );
     // They are counted while the controllers run, and no longer. What is beside them has no end.
@@ -149,175 +103,115 @@ pub async fn begin(
     work.map(move |_| drop(counted)).boxed()
 }
 
-/// Wakes what is in a namespace that changed.
-fn wake_of(changed: Wakes) -> Listener<PartialObjectMeta<Namespace>> {
-    Box::new(move |event| match event {
-        Event::Apply(namespace) => changed.wake("", &namespace.name_any()),
-        // What changed while the watch was broken shows in no event.
-        Event::InitDone => changed.wake_all(),
-        Event::Init | Event::InitApply(_) | Event::Delete(_) => {}
-    })
-}
-
-/// Returns the work of the controllers in all scopes.
+/// Returns the work of both controllers, and fills their caches meanwhile.
+///
+/// The hostname of one PortalExpose may be that of another in any scope, so passes wait for all of them.
 fn run(
     scopes: &[WatchScope],
-    parts: Vec<Part>,
-    classes: Watch,
-    duty: &Duty,
+    setup: &PortalSetup,
+    caches: Caches,
+    tunnels: Tunnels,
 ) -> BoxFuture<'static, ()> {
-    // The hostname of one may be that of another in any scope.
-    let filled: Vec<_> = parts.iter().map(|part| part.filled.clone()).collect();
-    let mut work: Vec<BoxFuture<'static, ()>> = Vec::new();
-    for (scope, part) in scopes.iter().zip(parts) {
-        let mut wiring = part.wiring;
-        for cache in filled.iter().chain([&classes.filled]) {
-            wiring.await_cache(cache.clone().boxed());
-        }
-        let kind = ExposeKind {
-            resources: Resources {
-                expose: Arc::clone(&duty.resource),
-                deployment: ApiResource::erase::<Deployment>(&()),
-                secret: ApiResource::erase::<Secret>(&()),
-            },
-            caches: Caches {
-                exposes: wiring.store(),
-                classes: duty.classes.clone(),
-                services: part.services,
-                deployments: part.deployments,
-                secrets: part.secrets,
-                namespaces: duty.namespaces.clone(),
-            },
-            tunnels: duty.tunnels.clone(),
-            settings: duty.settings.clone(),
-        };
-        let counted = count(scope, &wiring);
-        let controller = wiring::run(scope, kind, wiring).map(move |()| drop(counted));
-        let beside = part.watch_secrets;
-        work.push(future::select(controller.boxed(), beside).map(drop).boxed());
-    }
-    if let Some(first) = scopes.first() {
-        let kind = ClassKind {
-            resource: classes.resource,
-            classes: classes.store,
-            settings: duty.settings.tunnel.clone(),
-        };
-        work.push(wiring::run(&first.of_cluster(), kind, classes.wiring).boxed());
-    }
-    future::join_all(work).map(drop).boxed()
+    let of_classes = Wiring::<ClassKind>::new(&caches.classes);
+    let of_exposes = Wiring::<ExposeKind>::new(&caches.exposes)
+        .watches(&caches.deployments, |exposes, change| {
+            if let Some(deployment) = change.latest() {
+                wake_having(exposes, &deployment.metadata, naming::DEPLOYMENT);
+            }
+        })
+        .watches(&caches.services, |exposes, change| {
+            if let Some(service) = change.latest() {
+                wake_referring(exposes, &service.metadata, |expose, name| {
+                    expose.spec.app.service.name == name
+                });
+            }
+        })
+        .hears(&caches.secrets, |exposes, change| {
+            if let Some(secret) = change.latest() {
+                wake_having(exposes, &secret.metadata, naming::SECRET);
+            }
+        })
+        .watches(&caches.classes, wake_users)
+        .awaits(caches.exposes.filled(None))
+        .counts(UNREADABLE, phase);
+    let filling = future::join5(
+        caches.exposes.fill(),
+        caches.classes.fill(),
+        caches.services.fill(),
+        caches.deployments.fill(),
+        caches.secrets.fill(),
+    );
+    let classes = ClassKind {
+        resource: Arc::clone(caches.classes.resource()),
+        classes: caches.classes.clone(),
+        settings: setup.tunnel.clone(),
+    };
+    let exposes = ExposeKind {
+        resources: Resources {
+            expose: Arc::clone(caches.exposes.resource()),
+            deployment: ApiResource::erase::<Deployment>(&()),
+            secret: ApiResource::erase::<Secret>(&()),
+        },
+        caches,
+        tunnels,
+        settings: Settings {
+            tunnel: setup.tunnel.clone(),
+            chain_policy: setup.chain_policy,
+            relay_grace: setup.relay_grace,
+            observation: setup.relays.observation,
+        },
+    };
+    let controllers = future::join(
+        of_exposes.run(scopes, exposes),
+        of_classes.run(scopes, classes),
+    );
+    future::select(controllers.boxed(), filling.boxed())
+        .map(drop)
+        .boxed()
 }
 
-fn count(scope: &WatchScope, wiring: &Wiring<ExposeKind>) -> Counted {
-    let objects = &scope.ctx.metrics.objects;
-    objects.count(CONTROLLER, phases(wiring.store(), UNREADABLE, phase))
-}
-
-/// Watches what PortalExposes depend on, in all scopes.
-fn watch_all(
-    scopes: &[WatchScope],
-    resource: &Arc<ApiResource>,
-    traces: &Traces,
-) -> (Exposes, Vec<Part>) {
-    let writers: Vec<_> = scopes
-        .iter()
-        .map(|_| Writer::new(resource.clone()))
-        .collect();
-    let own = scopes.iter().zip(&writers).map(|(scope, writer)| Scope {
-        namespace: scope.namespace.clone(),
-        resource: Arc::clone(resource),
-        store: writer.as_reader(),
-        wakes: Wakes::default(),
-    });
-    let exposes = Exposes(own.collect());
-    let parts = scopes.iter().zip(writers).zip(&*exposes.0);
-    let parts = parts.map(|((scope, writer), own)| {
-        let events = watch_events(
-            scope.api_of_kind::<ExposeKind>(resource),
-            watch_config(),
-            |_| {},
-            scope.on_watch_error(ExposeKind::TRAITS.kind),
-        );
-        let traces = traces.clone();
-        let events = exposes::cached(events, writer, exposes.clone(), traces);
-        let filled = scope.cache_filled(&own.store, "PortalExposes").shared();
-        let mut wiring = Wiring::cached(
-            resource.clone(),
-            own.store.clone(),
-            events.boxed(),
-            filled.clone().boxed(),
-        );
-        wiring.wake(own.woken());
-        watch_around(scope, wiring, filled, own)
-    });
-    let parts = parts.collect();
-    (exposes, parts)
-}
-
-/// Watches Deployments, Services and Secrets of a scope.
-fn watch_around(
-    scope: &WatchScope,
-    mut wiring: Wiring<ExposeKind>,
-    filled: Shared<BoxFuture<'static, ()>>,
-    own: &Scope,
-) -> Part {
-    let deployments = Other {
-        api: scope.api::<Deployment>("Deployment"),
-        kind: "Deployment",
-        cache: "Deployments",
+/// What is watched. Secrets only without their values, and without the right to do so, each look reads the Secret.
+fn caches(scopes: &[WatchScope], namespaces: Namespaces) -> Caches {
+    let of_exposes = Arc::new(PortalExpose::resource());
+    let of_classes = Arc::new(TunnelClass::resource());
+    let exposes = Watch::of_kind::<ExposeKind>("PortalExposes", &of_exposes);
+    let classes = Watch::of_kind::<ClassKind>("TunnelClasses", &of_classes);
+    let deployments = Watch {
         label: label::EXPOSE,
         prune,
+        ..Watch::of("Deployment", "Deployments")
     };
-    let users = own.clone();
-    let deployments = wiring.depend_on(scope, deployments, move |deployment: &Deployment| {
-        users.having(&deployment.metadata, naming::DEPLOYMENT)
-    });
-    let services = Other {
-        api: scope.api::<Service>("Service"),
-        kind: "Service",
-        cache: "Services",
-        label: "",
+    let services = Watch {
         prune: prune_service,
+        ..Watch::of("Service", "Services")
     };
-    let users = own.clone();
-    let services = wiring.depend_on(scope, services, move |service: &Service| {
-        users.referring(&service.metadata, |expose, name| {
-            expose.spec.app.service.name == name
-        })
-    });
-    let (secrets, watch_secrets) = watch_secrets(scope, own.clone());
-    Part {
-        wiring,
-        filled,
-        services,
-        deployments,
-        secrets,
-        watch_secrets,
-    }
-}
-
-/// Watches the Secrets with identities, without their values. Without the right to do so, each look reads the Secret.
-fn watch_secrets(
-    scope: &WatchScope,
-    own: Scope,
-) -> (OptionalCache<SecretMeta>, BoxFuture<'static, ()>) {
-    let secrets = Optional {
-        kind: "Secret",
-        dyntype: (),
+    let secrets = Watch {
         label: label::EXPOSE,
         prune: |secret: &mut SecretMeta| naming::prune(&mut secret.metadata),
         refused: WhenRefused::Forgotten,
-        seen: Box::new(move |event| match event {
-            Event::Apply(secret) | Event::Delete(secret) => own.wake_owner(secret.meta()),
-            Event::InitDone => own.wakes.wake_all(),
-            Event::Init | Event::InitApply(_) => {}
-        }),
+        ..Watch::of("Secret", "")
     };
-    let namespace = scope.namespace.clone();
-    let api = move |client| match &namespace {
-        Some(namespace) => Api::namespaced(client, namespace),
-        None => Api::all(client),
-    };
-    watch_optional(&scope.ctx.client, api, secrets, &scope.ctx.metrics)
+    Caches {
+        exposes: Cache::new(scopes, exposes),
+        classes: Cache::new(scopes, classes),
+        services: Cache::new(scopes, services),
+        deployments: Cache::new(scopes, deployments),
+        secrets: Cache::new(scopes, secrets),
+        namespaces,
+    }
+}
+
+/// Notes the namespaces that change.
+fn noting(changed: Wakes) -> impl Fn(&Seen<'_, PartialObjectMeta<Namespace>>) + Send + Sync {
+    move |seen| match seen {
+        Seen::Changed(Change {
+            after: Some(namespace),
+            ..
+        }) => changed.wake_in(Some(&namespace.name_any())),
+        // What changed while the watch was broken shows in no event.
+        Seen::Listed(_) => changed.wake_in(None),
+        Seen::Coming(_) | Seen::Changed(_) => {}
+    }
 }
 
 /// Keeps the ports and the type of a Service.
@@ -343,130 +237,61 @@ fn wake_in_namespaces(
     exposes: Exposes,
 ) -> impl Future<Output = ()> + Send + use<> {
     changed.taken().for_each(move |noted| {
-        let names: BTreeSet<String> = noted.some.into_iter().map(|(_, name)| name).collect();
-        exposes.wake_if(|expose| {
-            let namespace = expose.metadata.namespace.as_ref();
-            noted.all || namespace.is_some_and(|namespace| names.contains(namespace))
-        });
+        if noted.all {
+            exposes.wake_in(None);
+        }
+        for namespace in &noted.namespaces {
+            exposes.wake_in(Some(namespace));
+        }
         future::ready(())
     })
 }
 
 /// Wakes those for which a relay's answer changed. It has no end.
 fn changed_relays(relays: &Relays, exposes: Exposes) -> impl Future<Output = ()> + Send + use<> {
-    relays.changes().for_each(move |user| {
-        exposes.wake(&user.namespace, &user.name);
+    relays.changes().for_each(move |noted| {
+        for (namespace, name) in &noted.some {
+            exposes.wake(Some(namespace), name);
+        }
         future::ready(())
     })
 }
 
-// TunnelClasses, watched once for their own controller and for the PortalExposes of all scopes.
-
 type Class = Readable<TunnelClassObject>;
 
-/// What comes of watching the TunnelClasses.
-struct Watch {
-    resource: Arc<ApiResource>,
-    store: Store<Class>,
-    /// Resolves when the store is filled.
-    filled: Shared<BoxFuture<'static, ()>>,
-    /// What their own controller stands on. Running it fills the store.
-    wiring: Wiring<ClassKind>,
+/// A class wakes the others if it is, was or becomes the default.
+fn wake_classes(classes: &Cache<Class>) {
+    let others = classes.clone();
+    classes.listen(move |seen| match seen {
+        Seen::Changed(change) if matters(change) && is_default(change) => others.wake_in(None),
+        _ => {}
+    });
 }
 
-/// Watches the TunnelClasses of the cluster.
-fn watch(scope: &WatchScope, exposes: Exposes) -> Watch {
-    let resource = Arc::new(TunnelClass::resource());
-    let events = watch_events(
-        scope.api_of_kind::<ClassKind>(&resource),
-        watch_config(),
-        |_| {},
-        scope.on_watch_error("TunnelClass"),
-    );
-    let writer = Writer::new(Arc::clone(&resource));
-    let store = writer.as_reader();
-    let filled = scope.cache_filled(&store, "TunnelClasses").shared();
-    let others = Wakes::default();
-    let events = cached(
-        events,
-        writer,
-        Arc::clone(&resource),
-        exposes,
-        others.clone(),
-    );
-    let mut wiring = Wiring::cached(
-        Arc::clone(&resource),
-        store.clone(),
-        events.boxed(),
-        filled.clone().boxed(),
-    );
-    let (beside, of_kind) = (store.clone(), Arc::clone(&resource));
-    wiring.wake(others.taken().flat_map(move |_| {
-        let all = beside.state();
-        let all = all.iter();
-        let all = all.map(|class| ObjectRef::from_obj_with(&**class, Arc::clone(&of_kind)));
-        stream::iter(all.collect::<Vec<_>>())
-    }));
-    Watch {
-        resource,
-        store,
-        filled,
-        wiring,
-    }
+/// A class wakes the PortalExposes that name it, and as the default those that name none.
+fn wake_users(exposes: &Exposes, change: &Change<'_, Class>) {
+    let Some(class) = change.latest().filter(|_| matters(change)) else {
+        return;
+    };
+    let (name, is_default) = (class.name_any(), is_default(change));
+    exposes.wake_if(|expose| {
+        let class = expose.0.as_ref().map(|expose| expose.spec.class_name());
+        class.is_ok_and(|wanted| wanted.map_or(is_default, |wanted| wanted == name))
+    });
 }
 
-/// Puts events into the cache, then wakes whom they matter to.
-fn cached(
-    events: impl Stream<Item = Result<Event<Class>, watcher::Error>> + Send + 'static,
-    mut writer: Writer<Class>,
-    resource: Arc<ApiResource>,
-    exposes: Exposes,
-    classes: Wakes,
-) -> impl Stream<Item = Result<Event<Class>, watcher::Error>> + Send + 'static {
-    let known = writer.as_reader();
-    events.inspect(move |event| {
-        let Ok(event) = event else { return };
-        let before = match event {
-            Event::Apply(class) | Event::Delete(class) => {
-                known.get(&ObjectRef::from_obj_with(class, Arc::clone(&resource)))
-            }
-            _ => None,
-        };
-        writer.apply_watcher_event(event);
-        let (class, is_there) = match event {
-            Event::Apply(class) => (class, true),
-            Event::Delete(class) => (class, false),
-            // What went while the watch was broken shows in no event.
-            Event::InitDone => {
-                exposes.wake_all();
-                return classes.wake_all();
-            }
-            Event::Init | Event::InitApply(_) => return,
-        };
-        let before = before.as_ref().map(|before| edition(before.meta()));
-        let now = edition(class.meta());
-        if is_there && before == Some(now) {
-            return;
-        }
-        let is_default = |edition: Option<Edition<'_>>| edition.is_some_and(|(.., it)| it);
-        let matters_to_all = is_default(before) || is_default(Some(now));
-        if matters_to_all {
-            classes.wake_all();
-        }
-        let name = class.name_any();
-        exposes.wake_if(|expose| match expose.spec.class_name() {
-            Some(wanted) => wanted == name,
-            None => matters_to_all,
-        });
+/// Whether anything changed that others depend on. A status changes nothing of it.
+fn matters(change: &Change<'_, Class>) -> bool {
+    change.differs(|class| {
+        let metadata = class.meta();
+        let is_default = asks_to_be_default(metadata);
+        (metadata.uid.as_deref(), metadata.generation, is_default)
     })
 }
 
-/// What changes when anything changes that others depend on. A status changes nothing of it.
-type Edition<'a> = (Option<&'a str>, Option<i64>, bool);
-
-fn edition(class: &ObjectMeta) -> Edition<'_> {
-    let is_default = asks_to_be_default(class);
-    (class.uid.as_deref(), class.generation, is_default)
+/// Whether a class asks to be the default, or did.
+fn is_default(change: &Change<'_, Class>) -> bool {
+    change.both().any(|class| asks_to_be_default(class.meta()))
 }
 
 #[cfg(test)]

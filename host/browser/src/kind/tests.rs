@@ -4,13 +4,11 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, future};
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::ApiResource;
-use kube::runtime::reflector::store::Writer;
-use kube::runtime::watcher::Event;
 use podloom_api::{BrowserObject, SelenosisApi, SelenosisKind};
+use podloom_engine::cache::{Cache, Watch};
 use podloom_engine::kind::{Kind, Source};
 use podloom_engine::metrics::Objects;
-use podloom_engine::namespaces::Namespaces;
-use podloom_engine::optional::OptionalCache;
+use podloom_engine::namespaces::{self, Namespaces};
 use podloom_engine::testing::context;
 use podloom_mutation::{MutatedPod, PodMutator, PodRequest, RejectedPod};
 use podloom_scripted::{client, status};
@@ -65,21 +63,20 @@ fn controller(cached: Value) -> BrowserKind {
 /// A controller whose cache shows this pod, or none.
 pub(crate) fn controller_of(cached: Option<Value>) -> BrowserKind {
     let api = SelenosisApi::Seed;
-    let mut pods = Writer::<SeenPod>::new(());
-    if let Some(pod) = cached {
-        pods.apply_watcher_event(&Event::Apply(serde_json::from_value(pod).unwrap()));
-    }
+    let config = Arc::new(api.resource(SelenosisKind::BrowserConfig));
+    let configs = Watch::of_kind::<BrowserConfigKind>("BrowserConfigs", &config);
+    let pods = cached.map(|pod| serde_json::from_value::<SeenPod>(pod).unwrap());
     BrowserKind {
         api,
         resources: Resources {
             browser: Arc::new(api.resource(SelenosisKind::Browser)),
-            config: Arc::new(api.resource(SelenosisKind::BrowserConfig)),
+            config,
             pod: ApiResource::erase::<Pod>(&()),
         },
         caches: Caches {
-            configs: Writer::new(Arc::new(api.resource(SelenosisKind::BrowserConfig))).as_reader(),
-            pods: pods.as_reader(),
-            namespaces: Namespaces::of(OptionalCache::of(Writer::default().as_reader())),
+            configs: Cache::of(configs, []),
+            pods: Cache::of(Watch::of("Pod", "Pods"), pods),
+            namespaces: Namespaces::of(Cache::of(namespaces::metadata(), [])),
         },
         mutator: Arc::new(Untouched),
         timeouts: Timeouts::default(),

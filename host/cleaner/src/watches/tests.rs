@@ -11,8 +11,7 @@ use super::super::watches;
 use super::{Answer, Kinds, Watched, Watches};
 use crate::discovery::ServedKind;
 use crate::fixtures::kind;
-use crate::memory::Alarms;
-use crate::memory::Memory;
+use crate::memory::{Alarms, Memory};
 use crate::metrics::CleanerMetrics;
 
 /// The kinds of a test, whose watches do nothing.
@@ -155,7 +154,10 @@ async fn an_api_server_that_fails_is_asked_for_targets_every_few_seconds() {
             let outbound = OutboundMetrics::register(&mut registry);
             CleanerMetrics::register(&mut registry, outbound)
         };
-        let alarms = Alarms::new(Memory::default(), [None]);
+        let alarms = Alarms {
+            memory: Memory::default(),
+            wake: Arc::new(|_| {}),
+        };
         let watches = Watches::new(client, true, alarms, metrics);
         let watched = (kind("Pod", "pods"), None);
         let running = watches::run(Arc::downgrade(&watches.0), watched);

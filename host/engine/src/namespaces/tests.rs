@@ -2,29 +2,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Namespace;
-use kube::core::{ObjectMeta, PartialObjectMeta, PartialObjectMetaExt};
-use kube::runtime::reflector::store::Writer;
-use kube::runtime::watcher::Event;
+use kube::core::{ObjectMeta, PartialObjectMetaExt};
 use podloom_mutation::NamespaceMetadata;
 use podloom_scripted::{failure, scripted};
 use prometheus_client::registry::Registry;
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::{Namespaces, UnreadNamespaces, are_refused, missing};
+use super::{Namespaces, UnreadNamespaces, are_refused, metadata, missing};
+use crate::cache::Cache;
 use crate::metrics::EngineMetrics;
-use crate::optional::OptionalCache;
 
 #[test]
 fn a_watched_namespace_that_does_not_exist_is_missing() {
-    let mut writer: Writer<PartialObjectMeta<Namespace>> = Writer::default();
     let known = ObjectMeta {
         name: Some("team-a".to_owned()),
         ..ObjectMeta::default()
     };
-    let cache = OptionalCache::of(writer.as_reader());
-    writer.apply_watcher_event(&Event::Apply(known.into_response_partial()));
+    let cache = Cache::of(metadata(), [known.into_response_partial()]);
     let names = ["team-a", "team-b"];
     assert_eq!(missing(&cache, names).collect::<Vec<_>>(), ["team-b"]);
 }
@@ -45,8 +40,8 @@ fn watched(unread: UnreadNamespaces, code: u16) -> (Namespaces, Arc<AtomicU16>, 
         code => (code, failure(code)),
     });
     let metrics = EngineMetrics::collected(&mut Registry::default());
-    let (namespaces, work) = Namespaces::watch(&client, unread, Box::new(|_| {}), &metrics);
-    tokio::spawn(work);
+    let namespaces = Namespaces::watch(&client, unread, &metrics);
+    tokio::spawn(namespaces.fill());
     (namespaces, code, label)
 }
 

@@ -2,6 +2,7 @@ use podloom_scripted::client;
 use serde_json::Value;
 
 use super::*;
+use crate::readable::Readable;
 use crate::testing::context;
 use crate::tests::{Lamp, lamp, lamps};
 

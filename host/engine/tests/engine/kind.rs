@@ -5,14 +5,15 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures::future::BoxFuture;
+use futures::FutureExt;
+use futures::future::{self, BoxFuture};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::core::{ApiResource, GroupVersionKind, Object, ObjectMeta};
-use kube::runtime::reflector::{ObjectRef, Store};
 use podloom_engine::answer::{Deleted, Patched, Stored};
 use podloom_engine::backoff::Waits;
+use podloom_engine::cache::{Cache, Watch};
 use podloom_engine::error::{Attempt, Error};
 use podloom_engine::events::Notice;
 use podloom_engine::kind::{
@@ -21,7 +22,7 @@ use podloom_engine::kind::{
 use podloom_engine::plan::Plan;
 use podloom_engine::readable::Answered;
 use podloom_engine::scope::WatchScope;
-use podloom_engine::wiring::{self, Other, Wiring};
+use podloom_engine::wiring::Wiring;
 use podloom_engine::write::{Deletion, MetadataPatch, Target};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
@@ -127,7 +128,7 @@ pub(crate) fn resource<V: Variety>() -> ApiResource {
 pub(crate) struct Lighter<V> {
     resource: Arc<ApiResource>,
     child: ApiResource,
-    children: Store<ConfigMap>,
+    children: Cache<ConfigMap>,
     stage: Stage,
     variety: PhantomData<fn() -> V>,
 }
@@ -206,8 +207,7 @@ impl<V: Variety> Kind for Lighter<V> {
             is_looked: false,
             refused: None,
         };
-        let child = ObjectRef::new(world.name()).within(world.place());
-        world.child = self.children.get(&child);
+        world.child = self.children.get(Some(world.place()), world.name());
         Ok(world)
     }
 
@@ -307,18 +307,17 @@ pub(crate) fn start<V: Variety, C: IntoIterator<Item = BoxFuture<'static, ()>>>(
     more: C,
 ) -> impl Future<Output = ()> + Send + use<V, C> {
     let resource = Arc::new(resource::<V>());
-    let mut wiring = Wiring::<Lighter<V>>::of(scope, resource.clone(), V::PLURAL);
-    let children = Other {
-        api: scope.api::<ConfigMap>("ConfigMap"),
-        kind: "ConfigMap",
-        cache: "ConfigMaps",
+    let scopes = std::slice::from_ref(scope);
+    let lamps = Cache::new(scopes, Watch::of_kind::<Lighter<V>>(V::PLURAL, &resource));
+    let children = Watch {
         label: V::LABEL,
-        prune: |child| child.metadata.managed_fields = None,
+        prune: |child: &mut ConfigMap| child.metadata.managed_fields = None,
+        ..Watch::of("ConfigMap", "ConfigMaps")
     };
-    let children = wiring.own(scope, children, |_| {});
-    for filled in more {
-        wiring.await_cache(filled);
-    }
+    let children = Cache::new(scopes, children);
+    let wiring = Wiring::<Lighter<V>>::new(&lamps).owns(&children);
+    let wiring = more.into_iter().fold(wiring, Wiring::awaits);
+    let filling = future::join(lamps.fill(), children.fill());
     let kind = Lighter::<V> {
         resource,
         child: ApiResource::erase::<ConfigMap>(&()),
@@ -326,7 +325,8 @@ pub(crate) fn start<V: Variety, C: IntoIterator<Item = BoxFuture<'static, ()>>>(
         stage: stage.clone(),
         variety: PhantomData,
     };
-    wiring::run(scope, kind, wiring)
+    let work = wiring.run(scopes, kind);
+    future::select(work.boxed(), filling.boxed()).map(drop)
 }
 
 /// What tests see of the kind from within, and where they hold it.

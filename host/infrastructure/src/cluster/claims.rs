@@ -63,14 +63,12 @@ impl Claims {
 
     /// The other Clusters that have something to say about an infrastructure. Nearly always there are none.
     fn others(&self, id: &InfrastructureId, cluster: &ClusterObject) -> Vec<ClusterObject> {
-        let stores = self.0.clusters.iter();
-        let says = stores.flat_map(|store| {
-            store.state_filter(|other| {
-                other.0.as_ref().is_ok_and(|other| {
-                    other.metadata.uid != cluster.metadata.uid && claim(id, other, None).is_some()
-                })
+        let says = self.0.clusters.pick(|other| {
+            other.0.as_ref().is_ok_and(|other| {
+                other.metadata.uid != cluster.metadata.uid && claim(id, other, None).is_some()
             })
         });
+        let says = says.iter();
         says.filter_map(|other| other.0.as_ref().ok().cloned())
             .collect()
     }
@@ -82,8 +80,7 @@ impl Claims {
         let cloud = status
             .and_then(|it| it.running_on.as_ref().or(it.scheduled_to.as_ref()))
             .or(cluster.spec.cloud_ref.as_ref())?;
-        let mut scopes = self.0.caches.iter();
-        let backend = scopes.find_map(|caches| resolve(namespace, cloud, caches).ok())?;
+        let backend = resolve(namespace, cloud, &self.0.caches).ok()?;
         Some(backend.im.account())
     }
 }

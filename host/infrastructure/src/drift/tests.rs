@@ -6,27 +6,27 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use futures::{FutureExt, StreamExt, future};
+use futures::{FutureExt, future};
 use podloom_control_loop::{Ctx, NoRecorder, Storage};
 use podloom_engine::metrics::EngineMetrics;
 use podloom_engine::outbound::OutboundMetrics;
 use podloom_scripted::scripted;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{Drift, Outside, Schedule, TURN, Unclaimed};
 use crate::cluster::fixtures::remembering;
-use crate::fixtures::{caches, cloud, cluster, known, provider, secret, waking};
+use crate::fixtures::{caches, cloud, cluster, known, provider, secret};
 use crate::im::{
     Answer, Call, Failure, FailureKind, ImState, InfrastructureId, InfrastructureManager, Reading,
     Sent, Target,
 };
+use crate::in_use::Known;
 use crate::metrics::InfrastructureMetrics;
 use crate::resolve::Tenant;
 use crate::secrets::Secrets;
-use crate::waking::Waking;
 
 /// A server that answers at once, and one that never does.
 const PROMPT: &str = "https://im.example.com";
@@ -128,24 +128,15 @@ fn drift(namespaces: &[(&str, &str, usize)]) -> (Drift, Arc<Managers>) {
             secrets: Secrets::new(client),
             im: Arc::clone(&im) as Arc<dyn InfrastructureManager>,
         },
-        clusters: waking(),
         metrics: InfrastructureMetrics::declared(&mut registry, &engine.objects, outbound),
     };
     (drift, im)
 }
 
 /// The Clusters that are woken until this time is over.
-async fn woken(waking: &Waking, within: Duration) -> Vec<String> {
-    let mut taken = std::pin::pin!(waking.0[0].wakes.taken());
-    let mut woken = Vec::new();
-    let collect = async {
-        while let Some(noted) = taken.next().await {
-            woken.extend(noted.some.into_iter().map(|(_, name)| name));
-        }
-    };
-    let _over = timeout(within, collect).await;
-    woken.sort();
-    woken
+async fn woken(known: &Known, within: Duration) -> Vec<String> {
+    sleep(within).await;
+    known.clusters.noted()
 }
 
 fn tenant(namespace: &str) -> Tenant {
@@ -156,14 +147,14 @@ fn tenant(namespace: &str) -> Tenant {
 #[tokio::test(start_paused = true)]
 async fn a_silent_server_delays_nobody_elses_comparison() {
     let (drift, _) = drift(&[("slow", SILENT, 50), ("team", PROMPT, 2)]);
-    let waking = drift.clusters.clone();
+    let known = drift.outside.known.clone();
     let schedule = Schedule {
         interval: Duration::from_mins(5),
         recorder: Arc::new(NoRecorder),
         stop: CancellationToken::new(),
     };
     let work = drift.start(&schedule);
-    let seen = woken(&waking, Duration::from_secs(1));
+    let seen = woken(&known, Duration::from_secs(1));
     let seen = future::select(seen.boxed(), work).await;
     let future::Either::Left((seen, _)) = seen else {
         unreachable!("the loops ended")
@@ -210,10 +201,10 @@ async fn clusters_of_a_silent_server_are_woken_once() {
     let (clusters, im) = drift(&[("slow", SILENT, 50)]);
     let claims = clusters.outside.claims(&tenant("slow"));
     clusters.turn(claims.clone()).await;
-    let seen = woken(&clusters.clusters, Duration::from_millis(1)).await;
+    let seen = woken(&clusters.outside.known, Duration::from_millis(1)).await;
     assert_eq!(seen.len(), 50);
     clusters.turn(claims).await;
-    let seen = woken(&clusters.clusters, Duration::from_millis(1)).await;
+    let seen = woken(&clusters.outside.known, Duration::from_millis(1)).await;
     assert!(seen.is_empty(), "{seen:?}");
     assert_eq!(im.count("https://silent.example.com state"), 2);
 }
@@ -262,10 +253,10 @@ async fn a_difference_wakes_its_cluster_which_then_reads_for_itself() {
     let claims = clusters.outside.claims(&tenant("team"));
     clusters.turn(claims.clone()).await;
     assert!(clusters.memory.reading("team-0").is_none());
-    let seen = woken(&clusters.clusters, Duration::from_millis(1)).await;
+    let seen = woken(&clusters.outside.known, Duration::from_millis(1)).await;
     assert_eq!(seen, ["team-0"]);
     // Its own controller is first.
     clusters.turn(claims).await;
-    let seen = woken(&clusters.clusters, Duration::from_millis(1)).await;
+    let seen = woken(&clusters.outside.known, Duration::from_millis(1)).await;
     assert!(seen.is_empty());
 }

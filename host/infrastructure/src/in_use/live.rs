@@ -136,21 +136,15 @@ impl Live {
     }
 
     async fn global_clouds(&self) -> Result<Vec<Readable<CloudObject>>, Error> {
-        let mut caches = self.known.caches.iter();
-        let may_be_there = caches.any(|it| it.clouds.global.may_be_hidden());
-        or_none(
-            self.all(None, &self.resources.clouds.global).await,
-            may_be_there,
-        )
+        let may_be_there = self.known.caches.clouds.global.may_be_hidden();
+        let found = self.all(None, &self.resources.clouds.global).await;
+        or_none(found, may_be_there)
     }
 
     async fn global_providers(&self) -> Result<Vec<Readable<InfrastructureProviderObject>>, Error> {
-        let mut caches = self.known.caches.iter();
-        let may_be_there = caches.any(|it| it.providers.global.may_be_hidden());
-        or_none(
-            self.all(None, &self.resources.providers.global).await,
-            may_be_there,
-        )
+        let may_be_there = self.known.caches.providers.global.may_be_hidden();
+        let found = self.all(None, &self.resources.providers.global).await;
+        or_none(found, may_be_there)
     }
 
     /// Reads objects of a namespace. If it is not watched, we may lack the right to, and then none of its objects is our business.

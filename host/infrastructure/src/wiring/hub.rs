@@ -11,78 +11,60 @@ use kube::core::{ApiResource, ObjectMeta};
 use podloom_api::names::infrastructure::KUBECONFIG_SUFFIX;
 use podloom_api::{CloudObject, ClusterObject, InfrastructureProviderObject};
 use podloom_control_loop::Hints;
+use podloom_engine::cache::{Cache, Cacheable, Change, Seen};
 use podloom_engine::readable::Readable;
 
 use crate::cluster::Memory;
 use crate::in_use::{self, Known, Need, clouds_of_provider, clouds_of_secret};
 use crate::provider::readiness;
 use crate::resolve::{
-    Key, SecretKey, is_guarded, provider_key, secrets_named_by_cloud, secrets_named_by_provider,
+    Caches, Key, SecretKey, is_guarded, provider_key, secrets_named_by_cloud,
+    secrets_named_by_provider,
 };
-use crate::waking::Waking;
+use crate::secrets::SecretMetas;
 
-/// Everything that is woken, and what says whom. Cheap to clone.
+/// What says who is woken. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Hub {
-    /// The caches.
+    /// The caches, where objects are woken.
     pub(super) known: Known,
-    /// Clusters.
-    pub(super) clusters: Waking,
-    /// Clouds and GlobalClouds.
-    pub(super) clouds: Twins,
-    /// InfrastructureProviders and GlobalInfrastructureProviders.
-    pub(super) providers: Twins,
     /// The loop that keeps Secrets.
     pub(super) secrets: Hints<SecretKey>,
     /// What is remembered of Clusters.
     pub(super) memory: Memory,
 }
 
-/// The objects of a kind and of its cluster-scoped twin.
-#[derive(Clone)]
-pub(super) struct Twins {
-    /// Those in namespaces.
-    pub(super) namespaced: Waking,
-    /// The cluster-scoped ones.
-    pub(super) global: Waking,
-}
-
-/// A change of an object: what it was and what it is, as far as there was and is something.
-pub(super) struct Change<'a, K> {
-    /// The object before.
-    pub(super) before: Option<&'a Readable<K>>,
-    /// The object now.
-    pub(super) after: Option<&'a Readable<K>>,
-}
-
-impl Twins {
-    fn wake(&self, object: &Key) {
-        match object.namespace {
-            Some(_) => self.namespaced.wake(object),
-            None => self.global.wake(object),
-        }
-    }
-
-    /// Wakes a cluster-scoped object itself: its watch is none of its controller's.
-    fn wake_global<K>(&self, change: &Change<'_, K>)
-    where
-        K: Resource<DynamicType = ApiResource>,
-    {
-        let key = change.after.map(|it| Key::of(it.meta()));
-        if let Some(key) = key.filter(|key| key.namespace.is_none()) {
-            self.global.wake(&key);
-        }
-    }
-
-    fn wake_all(&self) {
-        self.namespaced.wake_all();
-        self.global.wake_all();
-    }
-}
-
 impl Hub {
+    /// Hears of all changes.
+    pub(super) fn listen(&self, metas: &SecretMetas) {
+        let Caches {
+            clouds, providers, ..
+        } = &self.known.caches;
+        self.hear(&self.known.clusters, Self::cluster);
+        for clouds in [&clouds.namespaced, &clouds.global] {
+            self.hear(clouds, Self::cloud);
+        }
+        for providers in [&providers.namespaced, &providers.global] {
+            self.hear(providers, Self::provider);
+        }
+        self.hear(&metas.0, |hub, change| {
+            if let Some(secret) = change.latest() {
+                hub.secret(&secret.metadata);
+            }
+        });
+    }
+
+    fn hear<K: Cacheable>(&self, cache: &Cache<K>, changed: fn(&Self, &Change<'_, K>)) {
+        let hub = self.clone();
+        cache.listen(move |seen| match seen {
+            Seen::Coming(_) => {}
+            Seen::Changed(change) => changed(&hub, change),
+            Seen::Listed(_) => hub.all(),
+        });
+    }
+
     /// A Cluster changed: whatever it needs now, or needed before, may have to stay or to go.
-    pub(super) fn cluster(&self, change: &Change<'_, ClusterObject>) {
+    pub(super) fn cluster(&self, change: &Change<'_, Readable<ClusterObject>>) {
         let needed = |cluster: Option<&Readable<ClusterObject>>| -> Vec<(Key, Need)> {
             let cluster = cluster.and_then(|it| it.0.as_ref().ok());
             cluster.map(in_use::needs).unwrap_or_default()
@@ -104,9 +86,8 @@ impl Hub {
     }
 
     /// A Cloud changed.
-    pub(super) fn cloud(&self, change: &Change<'_, CloudObject>) {
-        self.clouds.wake_global(change);
-        if !change.matters(|_| None) {
+    pub(super) fn cloud(&self, change: &Change<'_, Readable<CloudObject>>) {
+        if !matters(change, |_| None) {
             return;
         }
         for cloud in change.both() {
@@ -118,14 +99,13 @@ impl Hub {
     }
 
     /// A provider changed.
-    pub(super) fn provider(&self, change: &Change<'_, InfrastructureProviderObject>) {
-        self.providers.wake_global(change);
-        if change.matters(readiness) {
+    pub(super) fn provider(&self, change: &Change<'_, Readable<InfrastructureProviderObject>>) {
+        if matters(change, readiness) {
             for provider in change.both() {
                 self.wake_clouds(&Key::of(provider.meta()));
             }
         }
-        if !change.matters(|_| None) {
+        if !matters(change, |_| None) {
             return;
         }
         for provider in change.both() {
@@ -150,7 +130,10 @@ impl Hub {
         for provider in &providers {
             let Ok(provider) = &provider.0 else { continue };
             if is_named(secrets_named_by_provider(provider, global)) {
-                self.providers.wake(&Key::of(&provider.metadata));
+                self.known
+                    .caches
+                    .providers
+                    .wake(&Key::of(&provider.metadata));
             }
         }
         let leading = clouds_of_secret(
@@ -159,7 +142,9 @@ impl Hub {
             providers.iter().map(|it| &**it),
             global,
         );
-        leading.iter().for_each(|cloud| self.clouds.wake(cloud));
+        leading
+            .iter()
+            .for_each(|cloud| self.known.caches.clouds.wake(cloud));
         if !leading.is_empty() {
             self.secrets.push(key.clone());
             self.wake_clusters(&leading);
@@ -169,9 +154,16 @@ impl Hub {
 
     /// Everything may have changed, since a list was read.
     pub(super) fn all(&self) {
-        self.clusters.wake_all();
-        self.clouds.wake_all();
-        self.providers.wake_all();
+        let Caches {
+            clouds, providers, ..
+        } = &self.known.caches;
+        self.known.clusters.wake_in(None);
+        for clouds in [&clouds.namespaced, &clouds.global] {
+            clouds.wake_in(None);
+        }
+        for providers in [&providers.namespaced, &providers.global] {
+            providers.wake_in(None);
+        }
         let global = self.known.global();
         let mut secrets = BTreeSet::new();
         for cloud in self.known.clouds() {
@@ -191,7 +183,7 @@ impl Hub {
     }
 
     /// Wakes the other Clusters that have, or want, what a Cluster has or wants no more, or from now on.
-    fn rivals_of(&self, change: &Change<'_, ClusterObject>) {
+    fn rivals_of(&self, change: &Change<'_, Readable<ClusterObject>>) {
         let (before, after) = (claims_of(change.before), claims_of(change.after));
         let changed: BTreeSet<&str> = before.symmetric_difference(&after).copied().collect();
         if changed.is_empty() {
@@ -206,8 +198,8 @@ impl Hub {
 
     /// Wakes a Cloud, its provider and their Secrets, since their users changed.
     fn users_of(&self, cloud: &Key) {
-        self.clouds.wake(cloud);
-        let cached = self.known.cloud(cloud);
+        self.known.caches.clouds.wake(cloud);
+        let cached = self.known.caches.clouds.find(cloud);
         if let Some(Ok(cloud)) = cached.as_deref().map(|it| &it.0) {
             self.named_by(cloud);
         }
@@ -217,10 +209,17 @@ impl Hub {
     fn named_by(&self, cloud: &CloudObject) {
         let namespace = cloud.metadata.namespace.as_deref();
         let provider = provider_key(namespace, &cloud.spec.provider_ref);
-        self.providers.wake(&provider);
+        self.known.caches.providers.wake(&provider);
         let global = self.known.global();
         let mut secrets = secrets_named_by_cloud(cloud, global);
-        if let Some(Ok(provider)) = self.known.provider(&provider).as_deref().map(|it| &it.0) {
+        if let Some(Ok(provider)) = self
+            .known
+            .caches
+            .providers
+            .find(&provider)
+            .as_deref()
+            .map(|it| &it.0)
+        {
             secrets.extend(secrets_named_by_provider(provider, global));
         }
         secrets
@@ -231,7 +230,9 @@ impl Hub {
     fn wake_clouds(&self, provider: &Key) {
         let clouds = self.known.clouds();
         let naming = clouds_of_provider(provider, clouds.iter().map(|it| &**it));
-        naming.iter().for_each(|cloud| self.clouds.wake(cloud));
+        naming
+            .iter()
+            .for_each(|cloud| self.known.caches.clouds.wake(cloud));
     }
 
     /// Wakes the Clusters that need one of these Clouds.
@@ -252,11 +253,8 @@ impl Hub {
     }
 
     fn wake_clusters_if(&self, picks: impl Fn(&ClusterObject) -> bool) {
-        for store in &*self.known.clusters {
-            for cluster in store.state_filter(|it| it.0.as_ref().is_ok_and(&picks)) {
-                self.clusters.wake(&Key::of(cluster.meta()));
-            }
-        }
+        let clusters = &self.known.clusters;
+        clusters.wake_if(|it| it.0.as_ref().is_ok_and(&picks));
     }
 }
 
@@ -290,29 +288,21 @@ fn kubeconfig_secret(cluster: &ClusterObject) -> Cow<'_, str> {
     }
 }
 
-impl<K> Change<'_, K>
+/// Whether anything changed that others depend on, `also` among it. A status changes nothing else of it.
+fn matters<K>(change: &Change<'_, Readable<K>>, also: impl Fn(&K) -> Option<&str>) -> bool
 where
     K: Resource<DynamicType = ApiResource>,
 {
-    /// Whether anything changed that others depend on, `also` among it. A status changes nothing else of it.
-    fn matters(&self, also: impl Fn(&K) -> Option<&str>) -> bool {
-        let edition = |object: &Readable<K>| {
-            let metadata = object.meta();
-            let also = object.0.as_ref().ok().and_then(&also);
-            (
-                metadata.uid.clone(),
-                metadata.generation,
-                metadata.deletion_timestamp.is_some(),
-                is_guarded(metadata),
-                also.map(str::to_owned),
-            )
-        };
-        self.before.map(edition) != self.after.map(edition)
-    }
-
-    fn both(&self) -> impl Iterator<Item = &Readable<K>> {
-        self.before.into_iter().chain(self.after)
-    }
+    change.differs(|object| {
+        let metadata = object.meta();
+        (
+            metadata.uid.as_deref(),
+            metadata.generation,
+            metadata.deletion_timestamp.is_some(),
+            is_guarded(metadata),
+            object.0.as_ref().ok().and_then(&also),
+        )
+    })
 }
 
 #[cfg(test)]

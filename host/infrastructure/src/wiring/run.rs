@@ -4,33 +4,36 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use futures::future::{self, BoxFuture};
+use futures::future::{self, BoxFuture, Shared};
 use k8s_openapi::api::core::v1::Secret;
 use kube::core::ApiResource;
 use podloom_api::{CloudObject, ClusterObject, InfrastructureProviderObject};
+use podloom_engine::cache::Cache;
 use podloom_engine::kind::{Kind, ResourceScope};
-use podloom_engine::metrics::{NONE, UNREADABLE, phases};
+use podloom_engine::metrics::{NONE, UNREADABLE};
 use podloom_engine::outbound::SystemResolver;
 use podloom_engine::readable::Readable;
 use podloom_engine::scope::{Pace, WatchScope};
-use podloom_engine::wiring::{self, Wiring};
+use podloom_engine::wiring::Wiring;
 use serde::de::DeserializeOwned;
 
 use super::InfrastructureSetup;
 use super::hub::Hub;
-use super::watch::{Everywhere, Filled, Place};
+use crate::cloud::Clouds;
 use crate::cluster::{Claims, ClusterKind, Settings, Silent};
 use crate::drift::{Drift, Outside, Schedule};
 use crate::im::{ImRules, InfrastructureManager};
 use crate::in_use::secrets::Keeper;
-use crate::in_use::{Live, Resources};
+use crate::in_use::{Known, Live, Resources};
 use crate::kubeconfig::Prober;
 use crate::metrics::{self, InfrastructureMetrics};
-use crate::probed::{Level, Parts, Probed, ProbedKind, Probes};
-use crate::provider::readiness as readiness_of;
-use crate::resolve::Caches;
-use crate::said::{Sayings, Shared};
+use crate::probed::{Global, InNamespaces, Level, ObjectOf, Parts, Probed, ProbedKind, Probes};
+use crate::provider::{Providers, readiness as readiness_of};
+use crate::said::{self, Sayings};
 use crate::secrets::{SecretMetas, Secrets};
+
+/// Resolves when all caches are filled.
+type Filled = Shared<BoxFuture<'static, ()>>;
 
 /// What all controllers share.
 pub(super) struct Duty {
@@ -49,81 +52,65 @@ pub(super) struct Duty {
 impl Duty {
     /// Returns the work of all controllers and loops. Their passes wait for all caches: what a finalizer and a count say comes from all of
     /// them.
-    pub(super) fn run(
-        &self,
-        places: Vec<Place>,
-        everywhere: Everywhere,
-        cluster: &WatchScope,
-    ) -> BoxFuture<'static, ()> {
-        let namespaced = places.iter().flat_map(|it| {
-            let (clusters, clouds) = (&it.clusters.filled, &it.clouds.filled);
-            [clusters, clouds, &it.providers.filled].map(Filled::clone)
-        });
+    pub(super) fn run(&self, scopes: &[WatchScope]) -> BoxFuture<'static, ()> {
+        let Known { clusters, caches } = &self.hub.known;
+        let (clouds, providers) = (&caches.clouds, &caches.providers);
         // Those that perhaps may not be read are ready when that is known.
-        let metas = self.metas.0.iter().map(|it| it.cache.store());
-        let metas = metas.map(|it| cluster.cache_filled(it, "Secrets").shared());
-        let global = [&everywhere.clouds.filled, &everywhere.providers.filled];
-        let awaited = namespaced.chain(global.map(Filled::clone)).chain(metas);
-        let awaited: Vec<Filled> = awaited.collect();
-        let counted = self.metrics.count(Arc::clone(&self.hub.known.clusters));
-        let mut work = vec![self.loops(cluster, &awaited)];
-        if let Some(place) = places.first() {
-            work.extend(self.of_cluster(cluster, everywhere, &place.caches, &awaited));
-        }
-        for place in places {
-            work.extend(self.of_scope(place, &awaited));
-        }
-        future::join_all(work).map(move |_| drop(counted)).boxed()
-    }
-
-    /// The controllers of a scope.
-    fn of_scope(&self, place: Place, awaited: &[Filled]) -> [BoxFuture<'static, ()>; 3] {
-        let (scope, caches) = (&place.scope, &place.caches);
-        let wide = WatchScope {
+        let all = [
+            clusters.filled(None),
+            clouds.namespaced.filled(None),
+            clouds.global.filled(None),
+            providers.namespaced.filled(None),
+            providers.global.filled(None),
+            self.metas.0.filled(None),
+        ];
+        let filled = future::join_all(all).map(drop).boxed().shared();
+        let wide = scopes.iter().map(|scope| WatchScope {
             pace: Pace {
                 concurrency: self.setup.workers,
                 ..scope.pace
             },
             ..scope.clone()
-        };
-        let clusters = place.clusters.wiring;
-        let cloud = self.probed(&self.resources.clouds.namespaced, caches);
-        let clouds = place.clouds.wiring;
-        let provider = self.probed(&self.resources.providers.namespaced, caches);
-        let providers = place.providers.wiring;
-        [
-            controller(
-                &wide,
-                self.cluster(caches),
-                clusters,
-                awaited,
-                state_of_cluster,
+        });
+        let wide: Vec<WatchScope> = wide.collect();
+        let mut work = vec![
+            controller(&wide, clusters, self.cluster(), &filled, state_of_cluster),
+            self.probing::<Clouds, InNamespaces>(
+                scopes,
+                &clouds.namespaced,
+                &filled,
+                state_of_cloud,
             ),
-            controller(scope, cloud, clouds, awaited, state_of_cloud),
-            controller(scope, provider, providers, awaited, readiness),
-        ]
+            self.probing::<Clouds, Global>(scopes, &clouds.global, &filled, state_of_cloud),
+            self.probing::<Providers, InNamespaces>(
+                scopes,
+                &providers.namespaced,
+                &filled,
+                readiness,
+            ),
+            self.probing::<Providers, Global>(scopes, &providers.global, &filled, readiness),
+        ];
+        if let Some(scope) = scopes.first() {
+            work.push(self.loops(scope, filled));
+        }
+        let counted = self.metrics.count(clusters.clone());
+        future::join_all(work).map(move |_| drop(counted)).boxed()
     }
 
-    /// The controllers of the cluster-scoped kinds.
-    fn of_cluster(
+    /// The controller of a kind that is probed.
+    fn probing<P: Probed, L: Level<P>>(
         &self,
-        scope: &WatchScope,
-        everywhere: Everywhere,
-        caches: &Caches,
-        awaited: &[Filled],
-    ) -> [BoxFuture<'static, ()>; 2] {
-        let cloud = self.probed(&self.resources.clouds.global, caches);
-        let clouds = everywhere.clouds.wiring;
-        let provider = self.probed(&self.resources.providers.global, caches);
-        let providers = everywhere.providers.wiring;
-        [
-            controller(scope, cloud, clouds, awaited, state_of_cloud),
-            controller(scope, provider, providers, awaited, readiness),
-        ]
+        scopes: &[WatchScope],
+        cache: &Cache<Readable<ObjectOf<P>>>,
+        filled: &Filled,
+        phase: fn(&ObjectOf<P>) -> &'static str,
+    ) -> BoxFuture<'static, ()> {
+        let kind = self.probed::<P, L>(cache.resource());
+        controller(scopes, cache, kind, filled, phase)
     }
 
     /// The control loops, which begin when the caches are filled.
-    fn loops(&self, scope: &WatchScope, awaited: &[Filled]) -> BoxFuture<'static, ()> {
+    fn loops(&self, scope: &WatchScope, filled: Filled) -> BoxFuture<'static, ()> {
         let keeper = Keeper {
             ctx: Arc::clone(&scope.ctx),
             metas: self.metas.clone(),
@@ -138,7 +125,6 @@ impl Duty {
                 im: Arc::clone(&self.im),
             },
             memory: self.hub.memory.clone(),
-            clusters: self.hub.clusters.clone(),
             metrics: self.metrics.clone(),
         };
         let (stop, recorder) = (scope.stop.clone(), Arc::clone(&self.setup.recorder));
@@ -152,11 +138,10 @@ impl Duty {
             recorder,
             stop: stop.clone(),
         });
-        let filled = future::join_all(awaited.to_vec());
         let secrets = self.secrets.clone();
         async move {
             tokio::select! {
-                _ = filled => {}
+                () = filled => {}
                 () = stop.cancelled() => return,
             }
             let work = future::join(keeping, comparing);
@@ -166,7 +151,7 @@ impl Duty {
     }
 
     /// What is said in the statuses of a level. Only whoever watches all namespaces is alone with the cluster-scoped objects.
-    fn said<S: Shared>(&self, scope: ResourceScope) -> Sayings<S> {
+    fn said<S: said::Shared>(&self, scope: ResourceScope) -> Sayings<S> {
         let is_alone = scope == ResourceScope::Namespaced || self.live.watched.contains(&None);
         match is_alone {
             true => Sayings::default(),
@@ -174,11 +159,11 @@ impl Duty {
         }
     }
 
-    fn cluster(&self, caches: &Caches) -> ClusterKind {
+    fn cluster(&self) -> ClusterKind {
         ClusterKind {
             resources: self.resources.clone(),
             secret: ApiResource::erase::<Secret>(&()),
-            caches: caches.clone(),
+            caches: self.hub.known.caches.clone(),
             metas: self.metas.clone(),
             claims: Claims(self.hub.known.clone()),
             im: Arc::clone(&self.im),
@@ -198,15 +183,11 @@ impl Duty {
         }
     }
 
-    fn probed<P: Probed, L: Level<P>>(
-        &self,
-        resource: &Arc<ApiResource>,
-        caches: &Caches,
-    ) -> ProbedKind<P, L> {
+    fn probed<P: Probed, L: Level<P>>(&self, resource: &Arc<ApiResource>) -> ProbedKind<P, L> {
         ProbedKind {
             parts: Parts {
                 resource: Arc::clone(resource),
-                caches: caches.clone(),
+                caches: self.hub.known.caches.clone(),
                 known: self.hub.known.clone(),
                 live: self.live.clone(),
                 metas: self.metas.clone(),
@@ -220,25 +201,20 @@ impl Duty {
     }
 }
 
-/// Runs a controller whose passes wait for all caches, and counts its objects by phase until it ends.
+/// Runs a controller whose passes wait for all caches, and counts its objects by phase.
 fn controller<K: Kind>(
-    scope: &WatchScope,
+    scopes: &[WatchScope],
+    cache: &Cache<Readable<K::Object>>,
     kind: K,
-    mut wiring: Wiring<K>,
-    awaited: &[Filled],
+    filled: &Filled,
     phase: fn(&K::Object) -> &'static str,
 ) -> BoxFuture<'static, ()>
 where
     Readable<K::Object>: DeserializeOwned,
 {
-    for filled in awaited {
-        wiring.await_cache(filled.clone().boxed());
-    }
-    let phases = phases(wiring.store(), UNREADABLE, phase);
-    let objects = &scope.ctx.metrics.objects;
-    let counted = objects.count(K::TRAITS.controller, phases);
-    let work = wiring::run(scope, kind, wiring);
-    work.map(move |()| drop(counted)).boxed()
+    let wiring = Wiring::<K>::new(cache).awaits(filled.clone());
+    let wiring = wiring.counts(UNREADABLE, phase);
+    wiring.run(scopes, kind).boxed()
 }
 
 fn state_of_cluster(cluster: &ClusterObject) -> &'static str {

@@ -1,8 +1,10 @@
-use kube::runtime::reflector::store::Writer;
-use kube::runtime::watcher::Event;
+use std::sync::Arc;
+
 use podloom_api::{PortalExpose, TunnelClass};
-use podloom_engine::metrics::{Objects, phases};
+use podloom_engine::cache::Watch;
+use podloom_engine::metrics::Objects;
 use podloom_engine::outbound::OutboundMetrics;
+use podloom_engine::wiring::phases;
 use prometheus_client::encoding::text;
 use serde_json::{Value, json};
 
@@ -66,24 +68,26 @@ fn expose(name: &str, class: &str, states: &[&str]) -> Readable<PortalExposeObje
     .unwrap()
 }
 
+fn cache(exposes: impl IntoIterator<Item = Readable<PortalExposeObject>>) -> Exposes {
+    let resource = Arc::new(PortalExpose::resource());
+    Cache::of(Watch::ours("", "", &resource), exposes)
+}
+
 #[test]
 fn tunnels_are_counted_while_their_controllers_run() {
     let (registry, metrics) = registered();
-    let mut exposes = Writer::new(Arc::new(PortalExpose::resource()));
-    let mut classes = Writer::new(Arc::new(TunnelClass::resource()));
-    for expose in [
+    let exposes = [
         expose("a", "small", &["Connected", "Disconnected"]),
         expose("b", "small", &["Connected", "Unknown"]),
         expose("c", "gone", &["Connected"]),
-    ] {
-        exposes.apply_watcher_event(&Event::Apply(expose));
-    }
-    for class in ["small", "unused"] {
+    ];
+    let classes = ["small", "unused"].map(|class| {
         let class =
             json!({ "metadata": { "name": class }, "spec": { "replicas": 1, "size": "small" } });
-        classes.apply_watcher_event(&Event::Apply(serde_json::from_value(class).unwrap()));
-    }
-    let counted = metrics.count([exposes.as_reader()].into(), classes.as_reader());
+        serde_json::from_value(class).unwrap()
+    });
+    let of_classes = Watch::ours("", "", &Arc::new(TunnelClass::resource()));
+    let counted = metrics.count(cache(exposes), Cache::of(of_classes, classes));
     let running = encoded(&registry);
     check_has(&running, "portal_relay_connections{status=\"Connected\"} 3");
     check_has(
@@ -102,12 +106,11 @@ fn tunnels_are_counted_while_their_controllers_run() {
 
 #[test]
 fn an_object_that_cannot_be_read_is_counted() {
-    let mut exposes = Writer::new(Arc::new(PortalExpose::resource()));
-    exposes.apply_watcher_event(&Event::Apply(expose("a", "small", &[])));
     let unreadable =
         json!({ "metadata": { "name": "b", "namespace": "team" }, "spec": { "app": 1 } });
-    exposes.apply_watcher_event(&Event::Apply(serde_json::from_value(unreadable).unwrap()));
-    let mut phases = phases(exposes.as_reader(), UNREADABLE, phase)();
+    let unreadable = serde_json::from_value(unreadable).unwrap();
+    let exposes = cache([expose("a", "small", &[]), unreadable]);
+    let mut phases = phases(exposes, UNREADABLE, phase)();
     phases.sort_unstable();
     assert_eq!(phases, [NONE, UNREADABLE]);
 }

@@ -278,10 +278,9 @@ async fn the_start_of_a_connection_is_stable() {
     relay.lease(&[(APP, 1)]);
     let mut changes = pin!(scene.relays.changes());
     scene.relays.set(&user("one"), vec![lease(&relay)]);
-    assert_eq!(
-        timeout(PATIENCE, changes.next()).await.unwrap(),
-        Some(user("one"))
-    );
+    let changed = timeout(PATIENCE, changes.next()).await.unwrap().unwrap();
+    let UserId { namespace, name } = user("one");
+    assert_eq!(changed.some, [(namespace, name)].into());
     let first = scene.awaits(&relay, Connected, "").await;
     // Seconds pass, so that a start that is written again would differ.
     tokio::time::sleep(Duration::from_millis(1100)).await;

@@ -1,24 +1,21 @@
 //! Watches relays: a control loop with one id for each of them.
 
-use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use futures::future::BoxFuture;
-use futures::{FutureExt, Stream, stream};
 use podloom_control_loop::{
     BoxError, ControlLoop, Ctx, Handler, Hints, Next, Options, Recorder, source_fn, storage_fn,
 };
 use podloom_engine::clock::Clock;
-use podloom_turns::lock;
-use tokio::sync::Notify;
+use podloom_engine::wakes::Wakes;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::RelayMetrics;
-use super::UserId;
 use super::board::{Board, Finding, Question, Step};
 use super::poll::{Asker, REQUESTS};
 use crate::check::Authority;
@@ -29,7 +26,8 @@ const NAME: &str = "portal-relays";
 /// The handler of the loop.
 pub(super) struct Watcher {
     pub(super) board: Arc<Board>,
-    pub(super) changes: Changes,
+    /// The PortalExposes with a changed result.
+    pub(super) changed: Wakes,
     pub(super) clock: Clock,
     pub(super) metrics: RelayMetrics,
     pub(super) asker: Asker,
@@ -95,7 +93,9 @@ impl Watcher {
         }
         let times = (self.clock.now(), Instant::now());
         let (changed, wait) = self.board.record(authority, &finding, random(), times)?;
-        self.changes.push(changed);
+        for user in changed {
+            self.changed.wake(&user.namespace, &user.name);
+        }
         Some(wait)
     }
 
@@ -149,41 +149,4 @@ impl Drop for Watcher {
 fn random() -> f64 {
     let random = RandomState::new().hash_one(0_u8) % 1000;
     f64::from(u32::try_from(random).unwrap_or_default()) / 1000.0
-}
-
-// Who is to be woken because a result changed.
-
-/// PortalExposes with a changed result, each once, so there are never more than there are PortalExposes.
-#[derive(Clone, Default)]
-pub(super) struct Changes(Arc<Shared>);
-
-#[derive(Default)]
-struct Shared {
-    pending: Mutex<BTreeSet<UserId>>,
-    pushed: Notify,
-}
-
-impl Changes {
-    /// Adds PortalExposes.
-    pub(super) fn push(&self, users: impl IntoIterator<Item = UserId>) {
-        self.pending().extend(users);
-        self.0.pushed.notify_one();
-    }
-
-    /// Returns those that were added and those that will be, without an end.
-    pub(super) fn stream(&self) -> impl Stream<Item = UserId> + Send + use<> {
-        stream::unfold(self.clone(), |changes| async move {
-            loop {
-                let next = changes.pending().pop_first();
-                if let Some(user) = next {
-                    return Some((user, changes));
-                }
-                changes.0.pushed.notified().await;
-            }
-        })
-    }
-
-    fn pending(&self) -> MutexGuard<'_, BTreeSet<UserId>> {
-        lock(&self.0.pending)
-    }
 }

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
+use podloom_engine::cache::{Cache, Watch};
 use serde_json::json;
 
 use super::{Limits, MARGIN, Rolls, UNUSED};
@@ -34,22 +34,22 @@ fn settled(name: &str) -> Deployment {
 /// At most two Deployments roll at once.
 struct Cluster {
     rolls: Rolls,
-    cache: Writer<Deployment>,
+    cache: Cache<Deployment>,
 }
 
 impl Cluster {
     fn with(deployments: impl IntoIterator<Item = Deployment>) -> Self {
-        let cache = Writer::default();
-        let rolls = Rolls::new(Limits::new(2, DEADLINE, false), vec![cache.as_reader()]);
-        let mut cluster = Self { rolls, cache };
+        let cache = Cache::of(Watch::of("Deployment", "Deployments"), []);
+        let rolls = Rolls::new(Limits::new(2, DEADLINE, false), cache.clone());
+        let cluster = Self { rolls, cache };
         for deployment in deployments {
             cluster.shows(deployment);
         }
         cluster
     }
 
-    fn shows(&mut self, deployment: Deployment) {
-        self.cache.apply_watcher_event(&Event::Apply(deployment));
+    fn shows(&self, deployment: Deployment) {
+        self.cache.show(None, &Event::Apply(deployment));
     }
 
     /// Asks for a turn.
@@ -79,7 +79,7 @@ async fn only_a_few_roll_at_once() {
 
 #[tokio::test]
 async fn a_turn_ends_when_the_rollout_does() {
-    let mut cluster = Cluster::with(["a", "b", "c"].map(settled));
+    let cluster = Cluster::with(["a", "b", "c"].map(settled));
     assert!(cluster.rolls("a") && cluster.rolls("b"));
     cluster.shows(deployment("a", 2, 1));
     assert!(!cluster.rolls("c"));
@@ -89,7 +89,7 @@ async fn a_turn_ends_when_the_rollout_does() {
 
 #[tokio::test]
 async fn a_turn_ends_when_the_rollout_made_no_progress() {
-    let mut cluster = Cluster::with(["a", "b", "c"].map(settled));
+    let cluster = Cluster::with(["a", "b", "c"].map(settled));
     assert!(cluster.rolls("a") && cluster.rolls("b"));
     let mut stuck = deployment("b", 2, 2);
     let conditions =
@@ -101,11 +101,9 @@ async fn a_turn_ends_when_the_rollout_made_no_progress() {
 
 #[tokio::test]
 async fn a_turn_ends_when_the_deployment_is_gone() {
-    let mut cluster = Cluster::with(["a", "b", "c"].map(settled));
+    let cluster = Cluster::with(["a", "b", "c"].map(settled));
     assert!(cluster.rolls("a") && cluster.rolls("b"));
-    cluster
-        .cache
-        .apply_watcher_event(&Event::Delete(settled("a")));
+    cluster.cache.show(None, &Event::Delete(settled("a")));
     assert!(cluster.rolls("c"));
 }
 
@@ -131,7 +129,7 @@ async fn a_turn_that_nobody_uses_ends() {
 
 #[tokio::test]
 async fn what_rolls_at_the_start_counts() {
-    let mut cluster = Cluster::with([deployment("a", 2, 1), deployment("b", 3, 2), settled("c")]);
+    let cluster = Cluster::with([deployment("a", 2, 1), deployment("b", 3, 2), settled("c")]);
     assert!(!cluster.rolls("c"));
     cluster.shows(deployment("b", 3, 3));
     assert!(cluster.rolls("c"));

@@ -19,7 +19,7 @@ pub(super) async fn follow(mutator: Arc<dyn PodMutator>, exposes: Exposes) {
         let chain = mutator.chain();
         if chain != known {
             known = chain;
-            exposes.wake_all();
+            exposes.wake_in(None);
         }
     }
 }
@@ -28,15 +28,13 @@ pub(super) async fn follow(mutator: Arc<dyn PodMutator>, exposes: Exposes) {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use futures::FutureExt;
     use futures::future::BoxFuture;
-    use futures::{FutureExt, StreamExt};
-    use kube::runtime::reflector::store::Writer;
     use podloom_api::PortalExpose;
-    use serde_json::Value;
+    use podloom_engine::cache::{Cache, Watch};
+    use serde_json::{Value, json};
 
-    use super::super::exposes::Scope;
     use super::*;
-    use podloom_engine::wakes::Wakes;
     use podloom_mutation::{MutatedPod, PodRequest, RejectedPod};
 
     /// Its digest is another one after three looks.
@@ -61,23 +59,19 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_new_chain_wakes_all_once() {
         let resource = Arc::new(PortalExpose::resource());
-        let scope = Scope {
-            namespace: None,
-            store: Writer::new(Arc::clone(&resource)).as_reader(),
-            resource,
-            wakes: Wakes::default(),
-        };
-        let mut taken = Box::pin(scope.wakes.taken());
-        let following = tokio::spawn(follow(
-            Arc::new(Reloaded::default()),
-            Exposes([scope].into()),
-        ));
+        let expose = json!({
+            "metadata": { "name": "shop", "namespace": "team" },
+            "spec": { "app": { "name": "a", "service": { "name": "a", "port": 1 } }, "relay": { "targets": [] } },
+        });
+        let expose = serde_json::from_value(expose).unwrap();
+        let exposes = Cache::of(Watch::ours("", "", &resource), [expose]);
+        let following = tokio::spawn(follow(Arc::new(Reloaded::default()), exposes.clone()));
         sleep(LOOK * 2 + LOOK / 2).await;
-        assert!(taken.next().now_or_never().is_none());
+        assert!(exposes.noted().is_empty());
         sleep(LOOK).await;
-        assert!(taken.next().await.unwrap().all);
+        assert_eq!(exposes.noted(), ["shop"]);
         sleep(LOOK * 10).await;
-        assert!(taken.next().now_or_never().is_none());
+        assert!(exposes.noted().is_empty());
         following.abort();
     }
 }

@@ -1,3 +1,4 @@
+use podloom_engine::cache::{Cache, Watch};
 use podloom_engine::error::Error;
 use podloom_scripted::{Requests, scripted, status};
 use serde_json::{Value, json};
@@ -95,7 +96,11 @@ async fn nobody(code: u16, was_known: bool) -> Result<bool, Error> {
         false => Ok(Vec::new()),
     });
     if !was_known {
-        live.known.caches = [].into();
+        // Nothing is watched there.
+        let (clouds, providers) = (&live.resources.clouds, &live.resources.providers);
+        let caches = &mut live.known.caches;
+        caches.clouds.global = Cache::unwatched(Watch::ours("", "", &clouds.global), []);
+        caches.providers.global = Cache::unwatched(Watch::ours("", "", &providers.global), []);
     }
     let users = live.users_of_secret(&central()).await?;
     Ok(users.needs.is_none())

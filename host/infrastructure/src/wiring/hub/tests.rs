@@ -1,21 +1,21 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures::{FutureExt, StreamExt};
+use kube::runtime::watcher::Event;
 use podloom_api::{CloudObject, ClusterObject, InfrastructureProviderObject};
 use podloom_control_loop::{ControlLoop, Next, handler_fn, source_fn, storage_fn};
 use podloom_engine::readable::Readable;
-use podloom_engine::wakes::Wakes;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::{Change, Hub, Twins};
+use super::{Change, Hub};
 use crate::cluster::Memory;
-use crate::fixtures::{caches, cloud, cluster, known, provider, waking};
+use crate::cluster::fixtures::remembering;
+use crate::fixtures::{caches, cloud, cluster, known, metas, provider};
+use crate::im::{ImState, Reading};
 use crate::resolve::SecretKey;
-use crate::waking::Waking;
 
 const TEAM: Option<&str> = Some("team");
 
@@ -28,26 +28,31 @@ fn hub(kind: &str) -> Hub {
     );
     Hub {
         known: known(&[cluster(&json!({}))], caches),
-        clusters: waking(),
-        clouds: Twins {
-            namespaced: waking(),
-            global: waking(),
-        },
-        providers: Twins {
-            namespaced: waking(),
-            global: waking(),
-        },
         secrets: podloom_control_loop::Hints::default(),
         memory: Memory::default(),
     }
 }
 
-/// The names of the objects that are noted.
-fn noted(waking: &Waking) -> Vec<String> {
-    let wakes: &Wakes = &waking.0[0].wakes;
-    let taken = std::pin::pin!(wakes.taken()).next().now_or_never();
-    let some = taken.flatten().map(|noted| noted.some).unwrap_or_default();
-    some.into_iter().map(|(_, name)| name).collect()
+impl Hub {
+    /// The Clusters that are woken.
+    fn clusters(&self) -> Vec<String> {
+        self.known.clusters.noted()
+    }
+
+    /// The Clouds of namespaces that are woken.
+    fn clouds(&self) -> Vec<String> {
+        self.known.caches.clouds.namespaced.noted()
+    }
+
+    /// The InfrastructureProviders that are woken.
+    fn providers(&self) -> Vec<String> {
+        self.known.caches.providers.namespaced.noted()
+    }
+
+    /// The GlobalInfrastructureProviders that are woken.
+    fn global_providers(&self) -> Vec<String> {
+        self.known.caches.providers.global.noted()
+    }
 }
 
 fn object<K>(value: &Value) -> Readable<K>
@@ -58,7 +63,7 @@ where
 }
 
 /// The change from one object to another.
-fn change<'a, K>(before: &'a Readable<K>, after: &'a Readable<K>) -> Change<'a, K> {
+fn change<'a, K>(before: &'a K, after: &'a K) -> Change<'a, K> {
     Change {
         before: Some(before),
         after: Some(after),
@@ -73,9 +78,9 @@ fn a_new_cluster_wakes_its_cloud_and_the_provider() {
         before: None,
         after: Some(&new),
     });
-    assert_eq!(noted(&hub.clouds.namespaced), ["dummy"]);
-    assert_eq!(noted(&hub.providers.global), ["im"]);
-    assert!(noted(&hub.providers.namespaced).is_empty());
+    assert_eq!(hub.clouds(), ["dummy"]);
+    assert_eq!(hub.global_providers(), ["im"]);
+    assert!(hub.providers().is_empty());
 }
 
 #[test]
@@ -84,13 +89,13 @@ fn a_status_of_a_cluster_wakes_nobody_unless_it_needs_something_else() {
     let before: Readable<ClusterObject> = object(&cluster(&json!({})));
     let online = object(&cluster(&json!({ "status": { "state": "ONLINE" } })));
     hub.cluster(&change(&before, &online));
-    assert!(noted(&hub.clouds.namespaced).is_empty());
+    assert!(hub.clouds().is_empty());
     let gone = Change {
         before: Some(&before),
         after: None,
     };
     hub.cluster(&gone);
-    assert_eq!(noted(&hub.clouds.namespaced), ["dummy"]);
+    assert_eq!(hub.clouds(), ["dummy"]);
 }
 
 #[test]
@@ -101,11 +106,11 @@ fn a_cloud_wakes_its_clusters_when_it_gets_the_finalizer_and_not_for_its_status(
     bare["metadata"]["finalizers"] = json!([]);
     let (bare, guarded): (Readable<CloudObject>, _) = (object(&bare), object(&guarded));
     hub.cloud(&change(&bare, &guarded));
-    assert_eq!(noted(&hub.clusters), ["a"]);
+    assert_eq!(hub.clusters(), ["a"]);
     let mut online = cloud(TEAM, "InfrastructureProvider");
     online["status"] = json!({ "state": "ONLINE" });
     hub.cloud(&change(&guarded, &object(&online)));
-    assert!(noted(&hub.clusters).is_empty());
+    assert!(hub.clusters().is_empty());
 }
 
 #[test]
@@ -119,10 +124,8 @@ fn a_provider_that_becomes_ready_wakes_its_clouds_alone() {
     let (before, after): (Readable<InfrastructureProviderObject>, _) =
         (object(&before), object(&after));
     hub.provider(&change(&before, &after));
-    assert_eq!(noted(&hub.clouds.namespaced), ["dummy"]);
-    assert!(noted(&hub.clusters).is_empty());
-    // No other watch wakes the controller of a cluster-scoped object.
-    assert_eq!(noted(&hub.providers.global), ["im"]);
+    assert_eq!(hub.clouds(), ["dummy"]);
+    assert!(hub.clusters().is_empty());
 }
 
 #[test]
@@ -131,17 +134,17 @@ fn a_secret_wakes_whoever_names_it_and_the_clusters_behind_them() {
     let secret =
         |name: &str| serde_json::from_value(json!({ "name": name, "namespace": "team" })).unwrap();
     hub.secret(&secret("account"));
-    assert_eq!(noted(&hub.providers.namespaced), ["im"]);
-    assert_eq!(noted(&hub.clouds.namespaced), ["dummy"]);
-    assert_eq!(noted(&hub.clusters), ["a"]);
+    assert_eq!(hub.providers(), ["im"]);
+    assert_eq!(hub.clouds(), ["dummy"]);
+    assert_eq!(hub.clusters(), ["a"]);
     hub.secret(&secret("cloud"));
-    assert!(noted(&hub.providers.namespaced).is_empty());
-    assert_eq!(noted(&hub.clusters), ["a"]);
+    assert!(hub.providers().is_empty());
+    assert_eq!(hub.clusters(), ["a"]);
     hub.secret(&secret("unrelated"));
-    assert!(noted(&hub.clusters).is_empty());
+    assert!(hub.clusters().is_empty());
     // The one with its kubeconfig.
     hub.secret(&secret("a-kubeconfig"));
-    assert_eq!(noted(&hub.clusters), ["a"]);
+    assert_eq!(hub.clusters(), ["a"]);
 }
 
 const ID: &str = "22222222-2222-4222-8222-222222222222";
@@ -162,15 +165,15 @@ fn a_cluster_that_loses_its_infrastructure_wakes_the_one_that_wants_it() {
         after: None,
     };
     hub.cluster(&gone);
-    assert_eq!(noted(&hub.clusters), ["b"]);
+    assert_eq!(hub.clusters(), ["b"]);
     let online = object(&cluster(
         &json!({ "status": { "clusterId": ID, "state": "ONLINE" } }),
     ));
     hub.cluster(&change(&has, &online));
-    assert!(noted(&hub.clusters).is_empty());
+    assert!(hub.clusters().is_empty());
     let forgot = object(&cluster(&json!({ "status": { "state": "PENDING" } })));
     hub.cluster(&change(&has, &forgot));
-    assert_eq!(noted(&hub.clusters), ["b"]);
+    assert_eq!(hub.clusters(), ["b"]);
 }
 
 /// A Cluster that came while the watch was broken shows in no event, and nor do the Secrets that it needs.
@@ -198,4 +201,35 @@ async fn a_list_has_all_secrets_looked_at_again() {
     seen.sort();
     seen.dedup();
     assert_eq!(seen, ["account", "cloud"]);
+}
+
+#[test]
+fn a_cluster_that_vanished_while_the_watch_was_broken_is_forgotten() {
+    let reading = Reading {
+        state: ImState::Configured,
+        vms: [].into(),
+    };
+    let hub = Hub {
+        memory: remembering(&[("uid-of-a", reading)]),
+        ..hub("InfrastructureProvider")
+    };
+    hub.listen(&metas(&[]));
+    let clusters = &hub.known.clusters;
+    clusters.show(None, &Event::Init);
+    assert_eq!(hub.memory.len(), 1);
+    clusters.show(None, &Event::InitDone);
+    assert_eq!(hub.memory.len(), 0);
+}
+
+/// Whoever watches a Secret tells of it.
+#[test]
+fn all_are_looked_at_after_a_list() {
+    let (hub, metas) = (hub("GlobalInfrastructureProvider"), metas(&[]));
+    hub.listen(&metas);
+    metas.0.show(None, &Event::InitDone);
+    assert_eq!(
+        (hub.clusters(), hub.clouds()),
+        (vec!["a".to_owned()], vec!["dummy".to_owned()])
+    );
+    assert_eq!(hub.global_providers(), ["im"]);
 }

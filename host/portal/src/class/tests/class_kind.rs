@@ -1,9 +1,8 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kube::runtime::reflector::store::Writer;
-use kube::runtime::watcher::Event;
 use podloom_api::{TunnelClass, TunnelClassObject};
+use podloom_engine::cache::{Cache, Watch};
 use podloom_engine::kind::{Kind, Source};
 use podloom_engine::pass::Next;
 use podloom_engine::plan::Plan;
@@ -34,14 +33,12 @@ fn typed(class: &Value) -> TunnelClassObject {
 
 fn kind(classes: &[Value]) -> ClassKind {
     let resource = Arc::new(TunnelClass::resource());
-    let mut cache = Writer::new(Arc::clone(&resource));
-    for class in classes {
-        let class = serde_json::from_value(class.clone()).unwrap();
-        cache.apply_watcher_event(&Event::Apply(class));
-    }
+    let classes = classes.iter().cloned();
+    let classes = classes.map(|class| serde_json::from_value(class).unwrap());
+    let watch = Watch::of_kind::<ClassKind>("TunnelClasses", &resource);
     ClassKind {
+        classes: Cache::of(watch, classes),
         resource,
-        classes: cache.as_reader(),
         settings: TunnelSettings::default(),
     }
 }

@@ -10,17 +10,15 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Secret, Service};
 use kube::Client;
 use kube::core::{ApiResource, PartialObjectMeta};
-use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
-use podloom_api::{PortalExpose, PortalExposeObject, TunnelClass};
+use podloom_api::{PortalExpose, TunnelClass};
 use podloom_control_loop::NoRecorder;
+use podloom_engine::cache::{Cache, Cacheable, Watch};
 use podloom_engine::clock::Clock;
 use podloom_engine::error::Error;
-use podloom_engine::namespaces::Namespaces;
-use podloom_engine::optional::OptionalCache;
+use podloom_engine::namespaces::{self, Namespaces};
 use podloom_engine::outbound::{OutboundMetrics, Roots, Tls};
 use podloom_engine::pass::Next;
-use podloom_engine::readable::Readable;
 use podloom_engine::testing::{alone, context};
 use podloom_mutation::{MutatedPod, PodMutator, PodRejection, PodRequest, RejectedPod};
 use podloom_scripted::{Requests, scripted, status};
@@ -30,8 +28,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::server::{Fault, State, next_fault};
 use crate::check::Authority;
+use crate::class::ClassKind;
 use crate::kind::user;
-use crate::kind::{Caches, ExposeKind, Resources, SecretMeta, Tunnels};
+use crate::kind::{Caches, ExposeKind, Resources, Tunnels};
 use crate::memory::Memory;
 use crate::relays::{Observation, RelayMetrics, RelaySettings, Relays, UserId};
 use crate::rivals::Rivals;
@@ -42,7 +41,7 @@ use crate::world::{ChainPolicy, Settings};
 
 /// A chain of plugins: it marks each pod with its digest, or rejects it.
 #[derive(Default)]
-pub(super) struct Chain {
+pub(crate) struct Chain {
     pub(super) digest: Mutex<Option<String>>,
     /// What the digest changes in the template, besides the stamps.
     pub(super) marks: Mutex<bool>,
@@ -96,16 +95,7 @@ pub(super) struct Cluster {
     pub(super) chain: Arc<Chain>,
     pub(super) kind: Arc<ExposeKind>,
     client: Client,
-    caches: Mutex<Writers>,
-}
-
-/// Fills the caches.
-struct Writers {
-    exposes: Writer<Readable<PortalExposeObject>>,
-    deployments: Writer<Deployment>,
-    secrets: Writer<SecretMeta>,
-    services: Writer<Service>,
-    namespaces: Writer<PartialObjectMeta<Namespace>>,
+    namespaces: Cache<PartialObjectMeta<Namespace>>,
 }
 
 impl Cluster {
@@ -136,21 +126,10 @@ impl Cluster {
             digest: Mutex::new(Some("chain-1".to_owned())),
             ..Chain::default()
         });
-        let mut caches = Writers {
-            exposes: Writer::new(Arc::new(PortalExpose::resource())),
-            deployments: Writer::default(),
-            secrets: Writer::default(),
-            services: Writer::default(),
-            namespaces: Writer::default(),
-        };
-        caches
-            .services
-            .apply_watcher_event(&Event::Apply(service()));
-        let expose = serde_json::from_value(expose()).unwrap();
-        caches.exposes.apply_watcher_event(&Event::Apply(expose));
+        let namespaces = Cache::of(namespaces::metadata(), []);
         Self {
-            kind: Arc::new(kind(&chain, &caches)),
-            caches: Mutex::new(caches),
+            kind: Arc::new(kind(&chain, Namespaces::of(namespaces.clone()))),
+            namespaces,
             state,
             fault,
             requests,
@@ -189,17 +168,12 @@ impl Cluster {
     /// The caches show what the API server has.
     pub(super) fn sync(&self) {
         let state = self.state();
-        let mut caches = self.caches.lock().unwrap();
-        let Writers {
-            deployments,
-            secrets,
-            ..
-        } = &mut *caches;
-        fill(deployments, state.deployment.clone());
+        let caches = &self.kind.caches;
+        fill(&caches.deployments, state.deployment.clone());
         let secret = state.secret.as_ref();
         // Without its value, as the watch has it.
         fill(
-            secrets,
+            &caches.secrets,
             secret.map(|secret| json!({ "metadata": secret["metadata"] })),
         );
     }
@@ -219,16 +193,14 @@ impl Cluster {
     pub(super) fn changes_namespace(&self, version: &str) {
         let namespace = json!({ "metadata": { "name": "team", "resourceVersion": version } });
         let namespace = serde_json::from_value(namespace).unwrap();
-        let mut caches = self.caches.lock().unwrap();
-        let changed = Event::Apply(namespace);
-        caches.namespaces.apply_watcher_event(&changed);
+        self.namespaces.show(None, &Event::Apply(namespace));
     }
 
     /// The PortalExpose is gone, and its watch has shown it.
     pub(super) fn loses_expose(&self) {
         let expose = serde_json::from_value(expose()).unwrap();
-        let mut caches = self.caches.lock().unwrap();
-        caches.exposes.apply_watcher_event(&Event::Delete(expose));
+        let exposes = &self.kind.caches.exposes;
+        exposes.show(None, &Event::Delete(expose));
         let tunnels = &self.kind.tunnels;
         tunnels.relays.forget(&self.user());
         tunnels.memory.forget("e-1");
@@ -251,10 +223,8 @@ impl Cluster {
 
     /// The Service is gone.
     pub(super) fn loses_service(&self) {
-        let mut caches = self.caches.lock().unwrap();
-        caches
-            .services
-            .apply_watcher_event(&Event::Delete(service()));
+        let services = &self.kind.caches.services;
+        services.show(None, &Event::Delete(service()));
     }
 
     /// Makes a pass over the PortalExpose as the API server has it.
@@ -300,15 +270,13 @@ impl Cluster {
     }
 }
 
-fn fill<K>(cache: &mut Writer<K>, object: Option<Value>)
-where
-    K: kube::Resource<DynamicType = ()> + Clone + serde::de::DeserializeOwned + 'static,
-{
-    cache.apply_watcher_event(&Event::Init);
+fn fill<K: Cacheable>(cache: &Cache<K>, object: Option<Value>) {
+    cache.show(None, &Event::Init);
     if let Some(object) = object {
-        cache.apply_watcher_event(&Event::InitApply(serde_json::from_value(object).unwrap()));
+        let object = serde_json::from_value(object).unwrap();
+        cache.show(None, &Event::InitApply(object));
     }
-    cache.apply_watcher_event(&Event::InitDone);
+    cache.show(None, &Event::InitDone);
 }
 
 fn expose() -> Value {
@@ -329,22 +297,24 @@ fn service() -> Service {
     serde_json::from_value(service).unwrap()
 }
 
-fn kind(chain: &Arc<Chain>, caches: &Writers) -> ExposeKind {
-    let mut classes = Writer::new(Arc::new(TunnelClass::resource()));
+fn kind(chain: &Arc<Chain>, namespaces: Namespaces) -> ExposeKind {
     let class = json!({
         "metadata": { "name": "standard", "annotations": { "portal.gosuda.org/is-default-class": "true" } },
         "spec": { "replicas": 1, "size": "small" },
     });
-    classes.apply_watcher_event(&Event::Apply(serde_json::from_value(class).unwrap()));
+    let class = serde_json::from_value(class).unwrap();
+    let classes = Watch::of_kind::<ClassKind>("", &Arc::new(TunnelClass::resource()));
     let resource = Arc::new(PortalExpose::resource());
+    let exposes = Watch::of_kind::<ExposeKind>("", &resource);
+    let deployments = Cache::of(Watch::of("Deployment", ""), []);
     ExposeKind {
         caches: Caches {
-            exposes: caches.exposes.as_reader(),
-            classes: classes.as_reader(),
-            services: caches.services.as_reader(),
-            deployments: caches.deployments.as_reader(),
-            secrets: OptionalCache::of(caches.secrets.as_reader()),
-            namespaces: Namespaces::of(OptionalCache::of(caches.namespaces.as_reader())),
+            exposes: Cache::of(exposes, [serde_json::from_value(expose()).unwrap()]),
+            classes: Cache::of(classes, [class]),
+            services: Cache::of(Watch::of("Service", ""), [service()]),
+            deployments: deployments.clone(),
+            secrets: Cache::of(Watch::of("Secret", ""), []),
+            namespaces,
         },
         resources: Resources {
             expose: resource,
@@ -354,10 +324,7 @@ fn kind(chain: &Arc<Chain>, caches: &Writers) -> ExposeKind {
         tunnels: Tunnels {
             mutator: Arc::<Chain>::clone(chain),
             relays: relays(),
-            rolls: Rolls::new(
-                Limits::new(1, Duration::from_mins(2), false),
-                vec![caches.deployments.as_reader()],
-            ),
+            rolls: Rolls::new(Limits::new(1, Duration::from_mins(2), false), deployments),
             memory: Memory::default(),
             rivals: Rivals::default(),
         },

@@ -1,14 +1,15 @@
 use std::sync::Arc;
 
-use futures::{FutureExt, StreamExt, stream};
-use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
 use podloom_api::{PortalExpose, TunnelClass};
-use podloom_engine::wakes::Wakes;
+use podloom_engine::cache::{Cache, Watch};
+use podloom_engine::wiring::Wiring;
 use serde_json::{Value, json};
 
-use super::super::{Class, cached};
-use crate::wiring::exposes::{Exposes, Scope};
+use super::super::{Class, wake_classes, wake_users};
+use crate::class::ClassKind;
+use crate::kind::ExposeKind;
+use crate::wiring::exposes::Exposes;
 
 fn class(name: &str, generation: i64, annotations: &Value) -> Class {
     serde_json::from_value(json!({
@@ -29,13 +30,12 @@ fn default(generation: i64) -> Class {
 
 /// PortalExposes: one names the class small, one another class, and one none.
 fn exposes() -> Exposes {
-    let resource = Arc::new(PortalExpose::resource());
-    let mut cache = Writer::new(Arc::clone(&resource));
-    for (name, class) in [
+    let exposes = [
         ("named", json!("small")),
         ("other", json!("large")),
         ("unset", json!("")),
-    ] {
+    ];
+    let exposes = exposes.map(|(name, class)| {
         let expose = json!({
             "metadata": { "name": name, "namespace": "team" },
             "spec": {
@@ -43,89 +43,69 @@ fn exposes() -> Exposes {
                 "relay": { "targets": [] }, "tunnelClassName": class,
             },
         });
-        cache.apply_watcher_event(&Event::Apply(serde_json::from_value(expose).unwrap()));
-    }
-    let scope = Scope {
-        namespace: None,
-        store: cache.as_reader(),
-        resource,
-        wakes: Wakes::default(),
-    };
-    Exposes([scope].into())
+        serde_json::from_value(expose).unwrap()
+    });
+    let watch = Watch::of_kind::<ExposeKind>("", &Arc::new(PortalExpose::resource()));
+    Cache::of(watch, exposes)
 }
 
-/// Who is woken by an event, after these.
-async fn woken(before: Vec<Event<Class>>, event: Event<Class>) -> (Vec<String>, bool) {
-    let resource = Arc::new(TunnelClass::resource());
-    let (exposes, classes) = (exposes(), Wakes::default());
-    let writer = Writer::new(Arc::clone(&resource));
-    let count = before.len() + 1;
-    let events = stream::iter(before.into_iter().chain([event]).map(Ok));
-    let mut events = std::pin::pin!(cached(
-        events,
-        writer,
-        resource,
-        exposes.clone(),
-        classes.clone()
-    ));
-    let taken = || {
-        let scope = &exposes.0[0];
-        let noted = std::pin::pin!(scope.wakes.taken())
-            .next()
-            .now_or_never()
-            .flatten();
-        let of_kind = std::pin::pin!(classes.taken())
-            .next()
-            .now_or_never()
-            .flatten();
-        let noted = noted.unwrap_or_default();
-        let names = noted.some.into_iter().map(|(_, name)| name);
-        let all = noted.all.then(|| "all".to_owned());
-        (all.into_iter().chain(names).collect(), of_kind.is_some())
-    };
-    for _ in 1..count {
-        events.next().await;
+/// Who is woken by an event, after these; and whether another class is.
+fn woken(before: Vec<Event<Class>>, event: Event<Class>) -> (Vec<String>, bool) {
+    let exposes = exposes();
+    let watch = Watch::of_kind::<ClassKind>("", &Arc::new(TunnelClass::resource()));
+    let classes = Cache::of(watch, [another()]);
+    wake_classes(&classes);
+    let _of_classes = Wiring::<ClassKind>::new(&classes);
+    let _of_exposes = Wiring::<ExposeKind>::new(&exposes).watches(&classes, wake_users);
+    for event in before {
+        classes.show(None, &event);
     }
-    taken();
-    events.next().await;
-    taken()
+    (exposes.noted(), classes.noted());
+    classes.show(None, &event);
+    let others = classes.noted();
+    (exposes.noted(), others.contains(&"another".to_owned()))
+}
+
+fn another() -> Class {
+    class("another", 1, &json!({}))
 }
 
 fn names(names: &[&str]) -> Vec<String> {
     names.iter().copied().map(str::to_owned).collect()
 }
 
-#[tokio::test]
-async fn a_class_wakes_those_that_name_it() {
-    let (woken, classes) = woken(vec![], Event::Apply(plain(1))).await;
-    assert_eq!((woken, classes), (names(&["named"]), false));
+#[test]
+fn a_class_wakes_those_that_name_it() {
+    let (woken, others) = woken(vec![], Event::Apply(plain(1)));
+    assert_eq!((woken, others), (names(&["named"]), false));
 }
 
-#[tokio::test]
-async fn a_default_wakes_those_without_a_class_and_the_other_classes() {
+#[test]
+fn a_default_wakes_those_without_a_class_and_the_other_classes() {
     let expected = (names(&["named", "unset"]), true);
-    assert_eq!(woken(vec![], Event::Apply(default(1))).await, expected);
+    assert_eq!(woken(vec![], Event::Apply(default(1))), expected);
     let applied = || vec![Event::Apply(plain(1))];
-    assert_eq!(woken(applied(), Event::Apply(default(1))).await, expected);
+    assert_eq!(woken(applied(), Event::Apply(default(1))), expected);
     let applied = || vec![Event::Apply(default(1))];
-    assert_eq!(woken(applied(), Event::Apply(plain(1))).await, expected);
-    assert_eq!(woken(applied(), Event::Delete(default(1))).await, expected);
+    assert_eq!(woken(applied(), Event::Apply(plain(1))), expected);
+    assert_eq!(woken(applied(), Event::Delete(default(1))), expected);
 }
 
-#[tokio::test]
-async fn a_status_wakes_nobody() {
-    let (woken, classes) = woken(vec![Event::Apply(default(1))], Event::Apply(default(1))).await;
-    assert_eq!((woken, classes), (names(&[]), false));
+#[test]
+fn a_status_wakes_nobody() {
+    let applied = || Event::Apply(default(1));
+    assert_eq!(woken(vec![applied()], applied()), (names(&[]), false));
 }
 
-#[tokio::test]
-async fn a_change_of_the_spec_wakes() {
-    let (woken, _) = woken(vec![Event::Apply(plain(1))], Event::Apply(plain(2))).await;
+#[test]
+fn a_change_of_the_spec_wakes() {
+    let (woken, _) = woken(vec![Event::Apply(plain(1))], Event::Apply(plain(2)));
     assert_eq!(woken, names(&["named"]));
 }
 
-#[tokio::test]
-async fn everybody_looks_after_a_list() {
-    let (woken, classes) = woken(vec![Event::Init], Event::InitDone).await;
-    assert_eq!((woken, classes), (names(&["all"]), true));
+#[test]
+fn everybody_looks_after_a_list() {
+    let listed = vec![Event::Init, Event::InitApply(another())];
+    let (woken, others) = woken(listed, Event::InitDone);
+    assert_eq!((woken, others), (names(&["named", "other", "unset"]), true));
 }

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
-use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
-use podloom_api::{SelenosisApi, SelenosisKind};
 use podloom_engine::clock::Clock;
 use podloom_engine::events::{self, Events};
 use podloom_engine::kind::Context;
@@ -21,23 +19,16 @@ use super::{
     BROWSER, BROWSERS, CONFIGS, CREATE, POD, Server, ago, browser, config, list, not_found, pass,
     pass_in, pod, pod_of, shared, typed, unmarked,
 };
+use crate::kind::BrowserKind;
 use crate::kind::tests::controller_of;
-use crate::kind::{BrowserKind, Caches};
 use crate::pod::SeenPod;
 
 /// The controller, with a configuration for the Browser.
 fn configured(controller: BrowserKind) -> Arc<BrowserKind> {
-    let mut configs = Writer::new(Arc::new(
-        SelenosisApi::Seed.resource(SelenosisKind::BrowserConfig),
-    ));
-    configs.apply_watcher_event(&Event::Apply(serde_json::from_value(config()).unwrap()));
-    Arc::new(BrowserKind {
-        caches: Caches {
-            configs: configs.as_reader(),
-            ..controller.caches
-        },
-        ..controller
-    })
+    let configs = &controller.caches.configs;
+    let config = serde_json::from_value(config()).unwrap();
+    configs.show(None, &Event::Apply(config));
+    Arc::new(controller)
 }
 
 /// The same controller, which has seen the Browser for longer than anything waits.
