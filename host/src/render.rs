@@ -53,7 +53,7 @@ impl Problems {
         for finding in &findings.refusals {
             let error = diagnostic(document, finding, finding.text.clone());
             let earlier = self.errors.iter_mut().take(known);
-            let earlier = earlier.filter(|it| it.is_beside(&error));
+            let earlier = earlier.filter(|it| it.place() == error.place());
             // The same words first.
             match earlier.min_by_key(|it| it.message != error.message) {
                 Some(earlier) => again(earlier, error),

@@ -59,6 +59,31 @@ pub fn evaluate_all(
     evaluation.unwrap_or_else(|broken| all_failed(programs.len(), &broken.to_string()))
 }
 
+/// Runs work that evaluates conditions many times, at the beginning of 1970: on one thread, as [`evaluate_all`] does, and within one
+/// budget for all.
+///
+/// # Errors
+/// If there is no thread, or the work panics.
+pub fn evaluate_many<T: Send>(
+    budget: Budget,
+    work: impl FnOnce(&mut dyn FnMut(&[Program], &Variables) -> Evaluation) -> T + Send,
+) -> Result<T, String> {
+    let done = stack::wait_for(move || {
+        let env = environment().map(Arc::new);
+        let (mut left, deadline) = (budget.steps, budget.deadline());
+        work(&mut |programs, variables| match &env {
+            Ok(env) => {
+                let scene = (variables, Timestamp::UNIX_EPOCH);
+                let evaluation = evaluate_in(env, programs, scene, (left, deadline));
+                left = left.saturating_sub(evaluation.steps);
+                evaluation
+            }
+            Err(error) => all_failed(programs.len(), &error.to_string()),
+        })
+    });
+    done.map_err(|broken| broken.to_string())
+}
+
 /// The evaluation if nothing could be evaluated.
 pub(crate) fn all_failed(count: usize, message: &str) -> Evaluation {
     let failure = |index| Outcome::Error(Failure::new(index, Reason::EvaluationError, message));

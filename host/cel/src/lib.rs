@@ -58,7 +58,7 @@ mod stack;
 mod value;
 mod variables;
 
-pub use self::evaluate::{Budget, evaluate_all, first_true, next_true};
+pub use self::evaluate::{Budget, evaluate_all, evaluate_many, first_true, next_true};
 pub use self::evaluator::{Evaluator, Tenant};
 pub use self::message::LONGEST_MESSAGE;
 pub use self::outcome::{Evaluation, Failure, Outcome, Reason, Verdict};

@@ -1,6 +1,6 @@
 //! Checks objects before they are rendered, so that each error names the position in the user's file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use anyhow::Context;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
@@ -47,7 +47,7 @@ pub fn check_with(
             | DocumentKind::Cleaner => {
                 check_name(document, &mut findings);
                 if let Some(schema) = schemas.of(&kind, &document.kind)? {
-                    schema.check(document, previous(document), &mut findings)?;
+                    schema.check(document, previous(document), before, &mut findings)?;
                 }
             }
             DocumentKind::Namespace => check_name(document, &mut findings),
@@ -194,9 +194,9 @@ impl Schema {
         &mut self,
         document: &Document,
         previous: Option<&Value>,
+        before: usize,
         findings: &mut Findings,
     ) -> anyhow::Result<()> {
-        let before = findings.errors.len();
         for error in self.validator.iter_errors(&document.value) {
             self.explain(document, &error, findings);
         }
@@ -208,8 +208,8 @@ impl Schema {
         let broken = broken.rules.into_iter();
         let broken = broken.map(|(path, message)| document.diagnostic(&path, message));
         // A field that the schema itself refuses is not named twice.
-        let is_known = |it: &Diagnostic| refused.iter().any(|other| other.is_beside(it));
-        let broken: Vec<Diagnostic> = broken.filter(|it| !is_known(it)).collect();
+        let known: HashSet<_> = refused.iter().map(Diagnostic::place).collect();
+        let broken: Vec<Diagnostic> = broken.filter(|it| !known.contains(&it.place())).collect();
         findings.errors.extend(broken);
         Ok(())
     }

@@ -36,7 +36,7 @@ pub(super) struct SpanTree {
     /// The key of the value, if it is in a map.
     pub(super) key: Option<Span>,
     /// Those of the values inside it.
-    pub(super) children: BTreeMap<Step, SpanTree>,
+    pub(super) children: BTreeMap<Step, Self>,
 }
 
 /// The start of a value and, for scalars, its bytes in the source.

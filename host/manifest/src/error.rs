@@ -16,7 +16,7 @@ const CUT: &str = "…";
 const MESSAGE: usize = 20 << 10;
 
 /// A position in the input. Lines and columns count from one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Position {
     /// The file as the user named it, or `-`.
     pub file: Arc<str>,
@@ -52,9 +52,9 @@ impl Diagnostic {
         }
     }
 
-    /// Whether both are about one field.
-    pub fn is_beside(&self, other: &Self) -> bool {
-        self.position == other.position && self.field == other.field
+    /// The place and the field that it is about.
+    pub fn place(&self) -> (Option<&Position>, Option<&str>) {
+        (self.position.as_ref(), self.field.as_deref())
     }
 
     /// A message about a position whose object is not known yet.

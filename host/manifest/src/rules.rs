@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use jiff::Timestamp;
-use podloom_cel::{Budget, Outcome, Program, Variables, compile_all, evaluate_all};
+use podloom_cel::{Budget, Evaluation, Outcome, Program, Variables, compile_all, evaluate_many};
 use serde_json::Value;
 
 use super::document::{self, Step};
@@ -13,11 +12,15 @@ use super::document::{self, Step};
 /// What rules call an object, and the one that is stored.
 const NAMES: [&str; 2] = ["self", "oldSelf"];
 
-/// What the rules at one node of an object may take. A busy machine is no reason to refuse an object, so only the steps count.
+/// What the rules of one object may take. A busy machine is no reason to refuse an object, so only the steps count.
 const BUDGET: Budget = Budget {
     time: Duration::from_mins(10),
-    ..Budget::EVALUATION
+    ..Budget::SEARCH
 };
+
+/// At how many places of an object rules are evaluated: in an object with more, lists are longer than the schema allows, which is an
+/// error already.
+const PLACES: usize = 10_000;
 
 /// Which rules are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,9 +44,14 @@ pub(super) struct Rules {
     each: Option<Box<Self>>,
 }
 
+/// Evaluates programs with the values that they are about.
+type Evaluate<'a> = dyn FnMut(&[Program], &Variables) -> Evaluation + 'a;
+
 /// What the rules found in an object.
 #[derive(Debug, Default)]
 pub(super) struct Broken {
+    /// At how many places rules were evaluated.
+    places: usize,
     /// Where rules are broken, and their messages.
     pub(super) rules: Vec<(Vec<Step>, String)>,
     /// Where rules could not be evaluated, and why.
@@ -53,6 +61,7 @@ pub(super) struct Broken {
 impl Broken {
     /// Adds what others found.
     pub(super) fn extend(&mut self, others: Self) {
+        self.places += others.places;
         self.rules.extend(others.rules);
         self.failures.extend(others.failures);
     }
@@ -79,10 +88,13 @@ impl Rules {
                 rules.said.push((message.to_owned(), field));
             }
         }
-        rules.programs = match compile_all(&conditions, &NAMES) {
-            Ok(programs) => programs,
-            Err(failures) => bail!("{failures:?}"),
-        };
+        // Most nodes have none, and compiling takes a thread.
+        if !conditions.is_empty() {
+            rules.programs = match compile_all(&conditions, &NAMES) {
+                Ok(programs) => programs,
+                Err(failures) => bail!("{failures:?}"),
+            };
+        }
         let fields = schema.get("properties").and_then(Value::as_object);
         for (name, schema) in fields.into_iter().flatten() {
             let inside = Self::of(schema, about)?;
@@ -105,15 +117,30 @@ impl Rules {
 
     /// Evaluates the rules on an object, and on the one that is stored if they are about a change. Both have their defaults.
     pub(super) fn evaluate(&self, objects: &[&Value]) -> Broken {
-        let mut broken = Broken::default();
-        self.walk(objects, &mut Vec::new(), &mut broken);
-        broken
+        if self.is_empty() {
+            return Broken::default();
+        }
+        let broken = evaluate_many(BUDGET, |evaluate| {
+            let mut broken = Broken::default();
+            self.walk(objects, &mut Vec::new(), &mut broken, evaluate);
+            broken
+        });
+        broken.unwrap_or_else(|error| Broken {
+            failures: vec![(Vec::new(), error)],
+            ..Broken::default()
+        })
     }
 
-    fn walk(&self, values: &[&Value], path: &mut Vec<Step>, broken: &mut Broken) {
-        self.here(values, path, broken);
+    fn walk(
+        &self,
+        values: &[&Value],
+        path: &mut Vec<Step>,
+        broken: &mut Broken,
+        evaluate: &mut Evaluate<'_>,
+    ) {
+        self.here(values, path, broken, evaluate);
         for (name, rules) in &self.fields {
-            rules.step(Step::Key(name.clone()), values, path, broken);
+            rules.step((Step::Key(name.clone()), values), path, broken, evaluate);
         }
         let (Some(rules), Some(value)) = (&self.each, values.first()) else {
             return;
@@ -124,25 +151,41 @@ impl Rules {
             _ => return,
         };
         for step in steps {
-            rules.step(step, values, path, broken);
+            if broken.places >= PLACES {
+                return;
+            }
+            rules.step((step, values), path, broken, evaluate);
         }
     }
 
     /// Goes on at what a step leads to, if all objects have it.
-    fn step(&self, step: Step, values: &[&Value], path: &mut Vec<Step>, broken: &mut Broken) {
+    fn step(
+        &self,
+        (step, values): (Step, &[&Value]),
+        path: &mut Vec<Step>,
+        broken: &mut Broken,
+        evaluate: &mut Evaluate<'_>,
+    ) {
         let way = std::slice::from_ref(&step);
         let inside = values.iter().map(|value| document::get(value, way));
         if let Some(inside) = inside.collect::<Option<Vec<&Value>>>() {
             path.push(step);
-            self.walk(&inside, path, broken);
+            self.walk(&inside, path, broken, evaluate);
             path.pop();
         }
     }
 
-    fn here(&self, values: &[&Value], path: &[Step], broken: &mut Broken) {
+    fn here(
+        &self,
+        values: &[&Value],
+        path: &[Step],
+        broken: &mut Broken,
+        evaluate: &mut Evaluate<'_>,
+    ) {
         if self.programs.is_empty() {
             return;
         }
+        broken.places += 1;
         let mut variables = Variables::default();
         for (name, value) in NAMES.iter().zip(values) {
             if let Err(error) = variables.insert(name, value) {
@@ -151,8 +194,7 @@ impl Rules {
             }
         }
         // No rule asks for the time.
-        let time = Timestamp::UNIX_EPOCH;
-        let evaluation = evaluate_all(&self.programs, &variables, time, BUDGET);
+        let evaluation = evaluate(&self.programs, &variables);
         for (outcome, (message, field)) in evaluation.outcomes.iter().zip(&self.said) {
             let at = || [path, field].concat();
             match outcome {

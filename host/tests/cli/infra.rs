@@ -280,3 +280,14 @@ fn render_checks_them_against_their_schemas_and_rules() {
     let text = std::fs::read_to_string(fixtures().join("infra/before.yaml")).unwrap();
     assert_eq!((before.code, before.stdout), (0, text), "{}", before.stderr);
 }
+
+/// A rule that cannot be evaluated is no second mistake.
+#[test]
+fn a_cluster_without_a_name_is_told_so_and_nothing_else() {
+    let nameless = IMPORTS.replacen("name: a, ", "", 1) + &provider(true);
+    let ran = check_input(&["-f", "-"], &nameless);
+    let text = ran.text();
+    assert_eq!(ran.code, 1, "{text}");
+    assert!(text.contains("the name is missing"), "{text}");
+    assert!(!text.contains("evaluating"), "{text}");
+}

@@ -3,7 +3,7 @@ use podloom_api::{InfrastructureKind as Kind, SelenosisApi, SelenosisKind, infra
 use serde_json::{Value, json};
 
 use super::document::{Step, name};
-use super::{About, Rules, complete};
+use super::{About, PLACES, Rules, complete};
 
 fn schema(definition: CustomResourceDefinition) -> Value {
     let definition = serde_json::to_value(definition).unwrap();
@@ -143,6 +143,7 @@ fn of_clusters() {
     );
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 #[test]
 fn of_clouds() {
     let of = |spec: &Value| json!({ "metadata": { "name": "a" }, "spec": spec });
@@ -265,7 +266,7 @@ fn of_providers() {
         Kind::InfrastructureProvider,
         Kind::GlobalInfrastructureProvider,
     ] {
-        each_is_broken(infrastructure_crd(kind), &[base.clone()], cases);
+        each_is_broken(infrastructure_crd(kind), std::slice::from_ref(&base), cases);
     }
 }
 
@@ -276,7 +277,7 @@ fn of_browsers_and_configurations() {
     let other = json!({ "spec": { "browserName": "firefox", "browserVersion": "2" } });
     each_is_broken(
         selenosis(SelenosisKind::Browser),
-        &[base.clone()],
+        std::slice::from_ref(&base),
         &[(
             other,
             Some(base.clone()),
@@ -399,4 +400,14 @@ fn what_cannot_be_evaluated_is_no_broken_rule() {
     let deep = (0..200).fold(json!(1), |inside, _| json!([inside]));
     let failed = rules.evaluate(&[&json!({ "spec": { "generic": deep } })]);
     assert_eq!((failed.rules.len(), failed.failures.len()), (0, 2));
+}
+
+/// The schema refuses it, and a file has room for a million of them.
+#[test]
+fn rules_are_evaluated_at_a_bounded_number_of_places() {
+    let cleaners = Definition::of(podloom_api::cleaner_crd());
+    let target = json!({ "name": "a", "reference": {} });
+    let cleaner = json!({ "spec": { "ttl": "1h", "targets": vec![target; 20_000] } });
+    let found = cleaners.rules.evaluate(&[&cleaner]);
+    assert!((PLACES..PLACES + 10).contains(&found.places));
 }
