@@ -32,14 +32,16 @@ const TLS_MAX: usize = 100;
 /// Reading a Secret. What the API server says about it may quote its values.
 const READ: Attempt = Attempt::at_secret("ReadSecret", "read Secret");
 
+/// What a TLS configuration is kept by: the authorities beside the public ones, and whether any certificate is accepted.
+type Trust = (Option<String>, bool);
+
 /// Reads Secrets, and makes of them what requests need. Cheap to clone; all clones share the TLS configurations.
 #[derive(Clone)]
 pub(crate) struct Secrets {
     client: Client,
     /// What was read lately; none if nothing is kept.
     lately: Option<Lately>,
-    /// The TLS configurations, by the authorities beside the public ones, and whether any certificate is accepted.
-    tls: Arc<Mutex<HashMap<(Option<String>, bool), Tls>>>,
+    tls: Arc<Mutex<HashMap<Trust, Tls>>>,
 }
 
 /// Why there is no target for a request.

@@ -13,7 +13,7 @@ use podloom_api::{
     ProviderKind,
 };
 use podloom_engine::finding::{FieldPath, Finding, Findings, Subject};
-use podloom_engine::outbound::{Pem, Roots, Tls, TlsError, Url};
+use podloom_engine::outbound::{Pem, Roots, Tls, Url};
 
 use super::template::{Comparison, PROBLEMS_MAX, Problem, TEMPLATE_BYTES_MAX};
 use super::{insecure, template};
@@ -165,9 +165,7 @@ fn problems_of_provider(provider: &InfrastructureProviderObject) -> Vec<Finding>
     let mut found: Vec<Finding> = problem_of_url("spec.im.url", &im.url).into_iter().collect();
     if let Some(bundle) = &im.ca_bundle {
         let pem = Pem::new("it".to_owned(), bundle.clone().into_bytes());
-        let checked = pem
-            .map_err(TlsError::from)
-            .and_then(|pem| Tls::new(&Roots::Only(&pem), None));
+        let checked = pem.and_then(|pem| Tls::new(&Roots::Only(&pem), None));
         if let Err(error) = checked {
             found.push(problem("spec.im.caBundle", &error.to_string()));
         }

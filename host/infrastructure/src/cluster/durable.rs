@@ -51,7 +51,11 @@ impl Durable {
             provider_url: status.provider_url.clone(),
             applied: status.last_applied_tosca.clone().map(Arc::new),
             retired: status.retired_nodes.iter().flatten().cloned().collect(),
-            operation: status.operation.clone(),
+            // A status may be forged: a negative number would never grow to one.
+            operation: status.operation.clone().map(|it| ClusterOperation {
+                attempts: it.attempts.max(0),
+                ..it
+            }),
             im_state: status.im_state.clone(),
             machines: status.vms,
         }

@@ -34,3 +34,12 @@ fn an_id_that_is_none_is_lost() {
     };
     assert_eq!(Durable::of(Some(&status)).id, None);
 }
+
+/// It would never grow to a number that says that a request was sent.
+#[test]
+fn a_negative_number_of_attempts_is_none() {
+    let status = json!({ "operation": { "kind": "Delete", "startedAt": "2026-01-01T00:00:00.000001Z", "attempts": -2_000_000_000 } });
+    let status: ClusterStatus = serde_json::from_value(status).unwrap();
+    let operation = Durable::of(Some(&status)).operation.unwrap();
+    assert_eq!(operation.attempts, 0);
+}
