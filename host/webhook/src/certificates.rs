@@ -25,7 +25,7 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kube::Client;
 use podloom_control_loop::{
-    ControlLoop, Next, Options, Recorder, handler_fn, source_fn, storage_fn,
+    ControlLoop, Ctx, Next, Options, Recorder, handler_fn, source_fn, storage_fn,
 };
 use podloom_engine::clock::Clock;
 use podloom_metrics::{By, metrics};
@@ -268,11 +268,15 @@ impl<S: Send + 'static> Looks<S> {
         // There is one worker, so nobody waits for the lock.
         let looks = Arc::new(Mutex::new((self, Trouble::default())));
         // Never fails: a look reports errors once, while the loop would log each of them.
-        let handler = handler_fn(move |_, _: Arc<str>, _: Option<()>| {
+        let handler = handler_fn(move |ctx: Ctx, _: Arc<str>, _: Option<()>| {
             let looks = Arc::clone(&looks);
             async move {
                 let (looks, trouble) = &mut *looks.lock().await;
-                Ok(Next::After(looks.turn(trouble).await))
+                // Every look can be dropped at any time, so a stop waits for no API server, and begins no write.
+                Ok(tokio::select! {
+                    () = ctx.stopping.cancelled() => Next::Settled,
+                    pause = looks.turn(trouble) => Next::After(pause),
+                })
             }
         });
         let control = ControlLoop {

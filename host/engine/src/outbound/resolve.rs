@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use podloom_turns::lock;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::spawn_blocking;
 
 use super::permits::KeyedSemaphores;
@@ -144,18 +144,21 @@ fn start(running: &Running, name: &str, permits: Permits, look_up: fn(&str) -> F
         running: running.clone(),
         _permits: permits,
     };
-    let looked_up = spawn_blocking(move || {
-        let found = look_up(&cleanup.name);
-        drop(cleanup);
-        found
-    });
-    let found = looked_up.map(|found| found.unwrap_or_else(|error| Err(error.to_string())));
+    let (tell, told) = oneshot::channel();
+    let found = told.map(|found| found.unwrap_or_else(|closed| Err(closed.to_string())));
     let lookup = Lookup {
         started: Instant::now(),
         found: found.boxed().shared(),
     };
-    // The thread cannot have removed it yet: it would wait for the lock.
     lookups.insert(name.to_owned(), lookup.clone());
+    // While the runtime stops, the closure is dropped here, and its cleanup takes the lock.
+    drop(lookups);
+    spawn_blocking(move || {
+        let found = look_up(&cleanup.name);
+        drop(cleanup);
+        // Nobody may be waiting any more.
+        let _ = tell.send(found);
+    });
     lookup
 }
 

@@ -11,12 +11,12 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
-/// What the server does with a connection.
 /// A connection, plain or encrypted.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
+/// What the server does with a connection.
 pub(super) type Script = Arc<dyn Fn(Box<dyn Stream>) -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// A server on loopback, until it is dropped.
