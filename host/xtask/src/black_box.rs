@@ -11,8 +11,8 @@ use podloom_control_plane::{KUBERNETES, Programs, RELEASES, Release};
 
 use crate::{image, plugins, release, run};
 
-/// How many tests run at once: more than there are processors, since they mostly wait. Beside them are the soak and the real node.
-const AT_ONCE: usize = 6;
+/// How many tests run at once: more than there are processors, since they mostly wait.
+const AT_ONCE: usize = 8;
 
 /// Tests that load the machine, or measure how long something takes, run after the others: too few at once to get in each other's way.
 const BUSY: [&str; 6] = [

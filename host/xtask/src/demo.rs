@@ -439,14 +439,17 @@ fn build(are_programs_missing: bool) -> Result<Built> {
                 "The control plane is still being built, for your next try. Ctrl-C stops that.",
             );
         }
-        run::both(rust, programs.map_or(Ok(()), run::joined))
+        run::both(
+            rust,
+            programs.map_or(Ok(()), |it| run::joined("programs", it)),
+        )
     })?;
     Ok(built)
 }
 
 fn rust() -> Result<Built> {
     Ok(Built {
-        bundle: plugins::of_chain()?,
+        bundle: plugins::run()?,
         binary: release::local("podloom")?,
         examples: run::root().join("deploy/examples"),
     })

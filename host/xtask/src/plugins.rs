@@ -81,7 +81,7 @@ pub(crate) fn run_unlimited() -> Result<PathBuf> {
 }
 
 fn bundle() -> Result<(PathBuf, Vec<Built>)> {
-    let built = make(STANDARD, |_| true)?;
+    let built = make(STANDARD)?;
     let bundle = run::target("plugins")?;
     write(&bundle, &built, &run::root().join(CHAIN))?;
     remove_others(&bundle, &built)?;
@@ -89,23 +89,11 @@ fn bundle() -> Result<(PathBuf, Vec<Built>)> {
     Ok((bundle, built))
 }
 
-/// Builds only the plugins that the standard chain names, into the same directory.
-pub(crate) fn of_chain() -> Result<PathBuf> {
-    let manifest = run::root().join(CHAIN);
-    let chain = fs::read_to_string(&manifest).with_context(|| manifest.display().to_string())?;
-    let is_named = |plugin: &str| chain.contains(&format!("file: {plugin}.wasm.gz"));
-    let built = make(STANDARD, is_named)?;
-    let bundle = run::target("plugins")?;
-    write(&bundle, &built, &manifest)?;
-    print_sizes(&bundle, &built);
-    Ok(bundle)
-}
-
 /// Builds the examples of the SDK, each as a bundle in target/plugin-examples, with the chain that lies beside its code.
 ///
 /// Returns that directory.
 pub(crate) fn examples() -> Result<PathBuf> {
-    let built = make(EXAMPLES, |_| true)?;
+    let built = make(EXAMPLES)?;
     let bundles = run::target("plugin-examples")?;
     for plugin in built {
         let bundle = bundles.join(&plugin.name);
@@ -120,12 +108,11 @@ pub(crate) fn examples() -> Result<PathBuf> {
     Ok(bundles)
 }
 
-/// Compiles, checks and packs the plugins of one directory that are wanted.
-fn make(home: &str, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<Built>> {
+/// Compiles, checks and packs all plugins of one directory.
+fn make(home: &str) -> Result<Vec<Built>> {
     ensure_target()?;
     let workspace = run::workspace()?;
-    let mut plugins = find(&workspace, home)?;
-    plugins.retain(|plugin| is_wanted(&plugin.name));
+    let plugins = find(&workspace, home)?;
     run::step(
         home,
         "compiling to WebAssembly and packing; the first time takes about a minute",

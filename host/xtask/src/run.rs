@@ -111,8 +111,8 @@ pub(crate) fn step<T, E>(
 }
 
 /// What a thread returns at its end.
-pub(crate) fn joined<T>(thread: ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
-    let panicked = |_| Err(anyhow!("a thread panicked"));
+pub(crate) fn joined<T>(name: &str, thread: ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
+    let panicked = |_| Err(anyhow!("the thread of {name} panicked"));
     thread.join().unwrap_or_else(panicked)
 }
 

@@ -52,24 +52,34 @@ fn checks(times: &Times, extent: Extent, with_node: bool) -> Result<Vec<String>>
         run::succeed(&mut run::cargo(["fmt", "--all", "--check"]))
             .context("`cargo fmt --all` fixes it")
     })?;
-    if extent == Extent::Quick {
-        return without_control_plane(times, extent).map(|_| Vec::new());
-    }
-    // Linking and packing leave processors idle, which these builds take.
-    let bundle = thread::scope(|scope| {
-        let programs =
-            scope.spawn(|| times.step("programs of the black-box tests", || programs(with_node)));
-        let bundle = without_control_plane(times, extent);
-        run::both(bundle, run::joined(programs))
+    // Linking and packing leave processors idle, which these builds take. Tests run alone.
+    let bundles = thread::scope(|scope| {
+        let programs = scope.spawn(|| match extent {
+            Extent::Quick => Ok(()),
+            Extent::Whole => times.step("programs of the black-box tests", || programs(with_node)),
+        });
+        let bundles = compiled(times);
+        run::both(bundles, run::joined("programs", programs))
     });
-    let (bundle, ()) = bundle?;
+    let ((bundle, examples), ()) = bundles?;
+    times.step("tests", || tests(&bundle, &examples, extent))?;
+    times.step("documentation", || {
+        run::succeed(
+            run::cargo(["doc", "--quiet", "--workspace", "--no-deps"])
+                .env("RUSTDOCFLAGS", "-D warnings"),
+        )
+    })?;
+    times.step("packages", packages::check)?;
+    if extent == Extent::Quick {
+        return Ok(Vec::new());
+    }
     // What the tests have built already: the binary that is shipped takes as long to compile as all else together.
     let operator = times.step("image", || Operator::tested(&bundle))?;
     from_outside(times, &operator, with_node)
 }
 
-/// Everything that needs no operator as a process. Returns the directory of the bundle.
-fn without_control_plane(times: &Times, extent: Extent) -> Result<PathBuf> {
+/// What only compiles. Returns the directories of the bundle and of the examples.
+fn compiled(times: &Times) -> Result<(PathBuf, PathBuf)> {
     times.step("lints", || {
         run::succeed(&mut run::cargo([
             "clippy",
@@ -84,15 +94,7 @@ fn without_control_plane(times: &Times, extent: Extent) -> Result<PathBuf> {
     times.step("lints of plugins", plugins::lint)?;
     let bundle = times.step("plugins", plugins::run)?;
     let examples = times.step("example plugins", plugins::examples)?;
-    times.step("tests", || tests(&bundle, &examples, extent))?;
-    times.step("documentation", || {
-        run::succeed(
-            run::cargo(["doc", "--quiet", "--workspace", "--no-deps"])
-                .env("RUSTDOCFLAGS", "-D warnings"),
-        )
-    })?;
-    times.step("packages", packages::check)?;
-    Ok(bundle)
+    Ok((bundle, examples))
 }
 
 /// Builds or fetches everything that is not Rust, into the user's cache directory.
@@ -153,6 +155,9 @@ pub(crate) fn shipped() -> Result<()> {
         eprintln!("==> real node: will not run: {reason}");
     }
     let times = Times::new();
+    times.step("programs of the black-box tests", || {
+        programs(without_node.is_none())
+    })?;
     let alone = from_outside(&times, &operator, without_node.is_none());
     times.print();
     if let Some(look) = black_box::passed_alone(&alone?) {
@@ -164,24 +169,23 @@ pub(crate) fn shipped() -> Result<()> {
 /// The operator on control planes and perhaps on a real node. Returns the names of tests that passed only alone.
 fn from_outside(times: &Times, operator: &Operator, with_node: bool) -> Result<Vec<String>> {
     times.step("alerts", alerts)?;
-    let test = |part: Part| times.step(part.name(), || operator.succeeds(part, None));
-    // The real node and the soak wait most of the time, and so do most tests.
-    let (mut alone, ()) = thread::scope(|scope| {
+    let mut alone = Vec::new();
+    for part in Part::ALL {
+        alone.extend(times.step(part.name(), || operator.succeeds(part, None))?);
+    }
+    // Both wait most of the time. Tests are not beside them: many have deadlines.
+    thread::scope(|scope| {
         let soak = scope.spawn(|| {
             times.step("soak", || {
                 black_box::faults(&operator.binary, &operator.bundle, SOAK_MINUTES, None)
             })
         });
-        let node = scope.spawn(|| match with_node {
+        let node = match with_node {
             true => times.step("real node", || real_node(operator)),
             false => Ok(()),
-        });
-        let tests = test(Part::Others);
-        let beside = run::both(run::joined(soak), run::joined(node));
-        run::both(tests, beside.map(drop))
+        };
+        run::both(node, run::joined("soak", soak))
     })?;
-    // Alone, since they measure.
-    alone.extend(test(Part::Busy)?);
     Ok(alone)
 }
 
@@ -221,7 +225,11 @@ impl Times {
         eprintln!("\n==> {name}");
         let start = Instant::now();
         let result = work().with_context(|| format!("{name} failed"));
-        let outcome = if result.is_ok() { "done" } else { "FAILED" };
+        let outcome = match &result {
+            Ok(_) => "done".to_owned(),
+            // What runs beside it may take minutes until the error is printed at the end.
+            Err(error) => format!("{error:#};"),
+        };
         eprintln!("==> {name}: {outcome} in {}", seconds(start.elapsed()));
         let mut steps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         steps.push((name.to_owned(), start.elapsed()));
