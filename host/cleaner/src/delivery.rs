@@ -93,7 +93,7 @@ impl Delivery {
         if !lock(room).enter(id) {
             let until = later(self.shared.clock.now(), PATIENCE);
             return Attempt {
-                // Whatever the clock shows next, it is not made in this pass.
+                // A clock that is put back does not end the pause.
                 state: AttemptState::Postponed(Timestamp::MIN..until),
                 ..attempt.clone()
             };
@@ -140,7 +140,7 @@ impl Shared {
         let is_known = |id: &CleanerId| memory.knows(&id.uid);
         let next = lock(&self.room).leave(&id.namespace, is_known);
         for id in [id].into_iter().filter(is_known).chain(next) {
-            self.alarms.wake(&id.namespace, &id.name);
+            (self.alarms.wake)(&id);
         }
     }
 }

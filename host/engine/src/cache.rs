@@ -148,7 +148,8 @@ where
 
 /// What a watch shows.
 pub enum Seen<'a, K> {
-    /// An object as it is now. The cache has it in a moment, or at the end of the list that is being read.
+    /// An object as it is now. The cache has it in a moment, or at the end of the list that is being read: wake only who does not read it
+    /// there.
     Coming(&'a K),
     /// An object came, changed or went, and the cache shows it.
     Changed(Change<'a, K>),
@@ -415,8 +416,8 @@ impl<K: Cacheable> Cache<K> {
             .for_each(|object| self.wake_it(object));
     }
 
-    /// Returns whether the objects of a namespace are known, or all: not before the first list, and, unless they are kept, not from the
-    /// loss of the right or the kind to the next one.
+    /// Returns whether the objects of a namespace are known; without one, those of a cache of all namespaces or of cluster-scoped objects.
+    /// They are not before the first list, and, unless they are kept, not from the loss of the right or the kind to the next one.
     pub fn is_known(&self, namespace: Option<&str>) -> bool {
         self.covering(namespace)
             .any(|part| part.is_known.load(Ordering::Acquire))

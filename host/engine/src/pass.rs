@@ -400,7 +400,7 @@ pub(super) async fn drive<K: Kind>(
             let (passes, stop): &(Passes<K>, CancellationToken) = &at_work;
             tokio::select! {
                 biased;
-                // First, since the watches end at a stop too, and then empty caches count as filled.
+                // First: no pass begins after a stop, whether the caches are filled or not.
                 () = stop.cancelled() => return Ok(Action::await_change()),
                 () = passes.caches.clone() => {}
             }

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use kube::Resource;
+use kube::core::ObjectMeta;
 use kube::runtime::watcher::Event;
 use podloom_api::{BrowserConfigObject, SelenosisApi, SelenosisKind};
 use podloom_engine::cache::{Cache, Watch};
@@ -8,7 +9,9 @@ use podloom_engine::readable::Readable;
 use podloom_engine::wakes::{Noted, Wakes};
 use serde_json::json;
 
-use super::{BrowserConfigKind, note_changes};
+use super::{BrowserConfigKind, note_changes, remember};
+use crate::memory::Memory;
+use crate::pod::SeenPod;
 
 type Config = Readable<BrowserConfigObject>;
 
@@ -80,4 +83,30 @@ fn a_list_wakes_all() {
     let (woken, changed) = woken(&list);
     assert_eq!(woken, 2);
     assert!(changed.all);
+}
+
+/// How its pod went decides what is said of a Browser, and the cache no longer has it then.
+#[test]
+fn a_pod_that_went_is_remembered_also_from_a_list() {
+    let pod = |owner: &str| -> SeenPod {
+        let owners = json!([{ "apiVersion": "selenosis.io/v1", "kind": "Browser", "name": owner, "uid": owner, "controller": true }]);
+        let metadata =
+            json!({ "name": owner, "namespace": "team", "uid": owner, "ownerReferences": owners });
+        serde_json::from_value(json!({ "metadata": metadata })).unwrap()
+    };
+    let pods = Cache::of(Watch::of("Pod", ""), ["stays", "goes"].map(pod));
+    let memory = Memory::default();
+    remember(&pods, memory.clone());
+    for event in [Event::Init, Event::InitApply(pod("stays")), Event::InitDone] {
+        pods.show(None, &event);
+    }
+    let went = |uid: &str| {
+        memory.saw_pod_go(&ObjectMeta {
+            uid: Some(uid.to_owned()),
+            ..ObjectMeta::default()
+        })
+    };
+    assert!(went("goes") && !went("stays"));
+    pods.show(None, &Event::Delete(pod("stays")));
+    assert!(went("stays"));
 }

@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use self::server::{CLEANER, MAPS, State};
 use super::CleanerKind;
 use crate::delivery::Delivery;
-use crate::fixtures::{kind_with, metrics, sinks};
-use crate::memory::{Alarms, Memory};
+use crate::fixtures::{alarms, kind_with, metrics, sinks};
+use crate::memory::Memory;
 use crate::settings::CleanerSettings;
 
 /// A Cleaner, its controller and its API server.
@@ -428,7 +428,7 @@ async fn nothing_is_kept_of_an_event_of_a_cleaner_that_is_gone() {
         cleaner["status"]["deletion"]["event"] = json!({ "attempts": 0 });
     }
     let (memory, sinks) = (Memory::default(), sinks(true, SystemResolver::default()));
-    let alarms = Alarms::new(memory.clone(), [None]);
+    let (alarms, _) = alarms(&memory);
     let metrics = metrics(&mut Registry::default());
     // It runs, and gets nowhere.
     let (delivery, _work) = Delivery::start(sinks, alarms, Clock::new(), metrics);

@@ -28,7 +28,7 @@ fn typed(config: Value) -> BrowserConfigObject {
 fn check(caches: &AdmissionCaches, namespace: &str, expected: Option<&[&str]>) {
     let configs = caches.configs(namespace);
     let mut names = configs.as_ref().map(|configs| {
-        let refs = config_refs(&configs);
+        let refs = config_refs(configs);
         refs.iter().map(super::ConfigRef::name).collect::<Vec<_>>()
     });
     if let Some(names) = &mut names {

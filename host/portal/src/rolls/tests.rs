@@ -41,14 +41,14 @@ impl Cluster {
     fn with(deployments: impl IntoIterator<Item = Deployment>) -> Self {
         let cache = Cache::of(Watch::of("Deployment", "Deployments"), []);
         let rolls = Rolls::new(Limits::new(2, DEADLINE, false), cache.clone());
-        let cluster = Self { rolls, cache };
+        let mut cluster = Self { rolls, cache };
         for deployment in deployments {
             cluster.shows(deployment);
         }
         cluster
     }
 
-    fn shows(&self, deployment: Deployment) {
+    fn shows(&mut self, deployment: Deployment) {
         self.cache.show(None, &Event::Apply(deployment));
     }
 
@@ -79,7 +79,7 @@ async fn only_a_few_roll_at_once() {
 
 #[tokio::test]
 async fn a_turn_ends_when_the_rollout_does() {
-    let cluster = Cluster::with(["a", "b", "c"].map(settled));
+    let mut cluster = Cluster::with(["a", "b", "c"].map(settled));
     assert!(cluster.rolls("a") && cluster.rolls("b"));
     cluster.shows(deployment("a", 2, 1));
     assert!(!cluster.rolls("c"));
@@ -89,7 +89,7 @@ async fn a_turn_ends_when_the_rollout_does() {
 
 #[tokio::test]
 async fn a_turn_ends_when_the_rollout_made_no_progress() {
-    let cluster = Cluster::with(["a", "b", "c"].map(settled));
+    let mut cluster = Cluster::with(["a", "b", "c"].map(settled));
     assert!(cluster.rolls("a") && cluster.rolls("b"));
     let mut stuck = deployment("b", 2, 2);
     let conditions =
@@ -129,7 +129,7 @@ async fn a_turn_that_nobody_uses_ends() {
 
 #[tokio::test]
 async fn what_rolls_at_the_start_counts() {
-    let cluster = Cluster::with([deployment("a", 2, 1), deployment("b", 3, 2), settled("c")]);
+    let mut cluster = Cluster::with([deployment("a", 2, 1), deployment("b", 3, 2), settled("c")]);
     assert!(!cluster.rolls("c"));
     cluster.shows(deployment("b", 3, 3));
     assert!(cluster.rolls("c"));

@@ -55,6 +55,24 @@ fn missing(path: &str) -> (u16, Value) {
     (404, status)
 }
 
+/// What the API server answers to a request about this object.
+fn answer(method: &str, path: &str, object: Option<&Value>, body: Value) -> (u16, Value) {
+    match (method, object) {
+        ("POST", Some(refusal)) if refusal == QUOTED => {
+            let status = json!({ "kind": "Status", "status": "Failure", "code": 422, "reason": "Invalid", "message": QUOTED });
+            (422, status)
+        }
+        ("POST", _) => {
+            let mut created = body;
+            created["metadata"]["uid"] = json!("new");
+            (201, created)
+        }
+        ("DELETE", Some(_)) => (200, json!({ "kind": "Status", "status": "Success" })),
+        (_, Some(object)) => (200, object.clone()),
+        (_, None) => missing(path),
+    }
+}
+
 impl Cluster {
     fn new(release: Value, objects: Value) -> Self {
         Self {
@@ -76,20 +94,7 @@ impl Cluster {
                 .lock()
                 .unwrap()
                 .push((request.to_owned(), body.clone()));
-            match (method, objects.get(path)) {
-                ("POST", Some(refusal)) if refusal == QUOTED => {
-                    let status = json!({ "kind": "Status", "status": "Failure", "code": 422, "reason": "Invalid", "message": QUOTED });
-                    (422, status)
-                }
-                ("POST", _) => {
-                    let mut created = body;
-                    created["metadata"]["uid"] = json!("new");
-                    (201, created)
-                }
-                ("DELETE", Some(_)) => (200, json!({ "kind": "Status", "status": "Success" })),
-                (_, Some(object)) => (200, object.clone()),
-                (_, None) => missing(path),
-            }
+            answer(method, path, objects.get(path), body)
         });
         let progress: HelmProgress = serde_json::from_value(self.progress.clone()).unwrap();
         let learned = HelmLearned {
