@@ -15,7 +15,7 @@ use crate::output;
 
 /// An engine for a command that ends soon: it allocates memory for a plugin when it is called, not in advance.
 pub(crate) fn engine() -> Result<Arc<Engine>, CommandError> {
-    engine_with(EngineOptions {
+    engine_with(&EngineOptions {
         instances: InstanceAllocation::OnDemand,
         ..EngineOptions::default()
     })
@@ -23,19 +23,19 @@ pub(crate) fn engine() -> Result<Arc<Engine>, CommandError> {
 
 /// An engine for a command that calls plugins on many pods: it allocates as the operator's does, and uses all processors.
 pub(crate) fn engine_for_many_pods() -> Result<Arc<Engine>, CommandError> {
-    engine_with(EngineOptions::default())
+    engine_with(&EngineOptions::default())
 }
 
 /// An engine that allocates as the operator's does, so that calls take as long as there. It runs one call at a time.
 pub(crate) fn engine_as_in_operator() -> Result<Arc<Engine>, CommandError> {
-    engine_with(EngineOptions {
+    engine_with(&EngineOptions {
         permits: Some(NonZeroUsize::MIN),
         ..EngineOptions::default()
     })
 }
 
-fn engine_with(options: EngineOptions) -> Result<Arc<Engine>, CommandError> {
-    Ok(Engine::new(&options).context("could not start the WebAssembly engine")?)
+fn engine_with(options: &EngineOptions) -> Result<Arc<Engine>, CommandError> {
+    Ok(Engine::new(options).context("could not start the WebAssembly engine")?)
 }
 
 /// Reads and compiles the chain of a directory, and prints its warnings. Errors name the directory.

@@ -29,21 +29,25 @@ pub(super) enum Author {
 /// Knows who wrote what.
 pub(super) struct Authors<'a> {
     pub(super) stamp: Option<Stamp>,
+    /// Those of the stamp, if a chain can have written it.
+    plugins: Vec<MutationEntry>,
     pub(super) fields: ManagedFields<'a>,
 }
 
 impl<'a> Authors<'a> {
     pub(super) fn of(pod: &'a Value) -> Self {
+        let stamp = Stamp::of(pod);
+        let chain = stamp.as_ref().and_then(Stamp::chain);
         Self {
-            stamp: Stamp::of(pod),
+            plugins: chain.map_or_else(Vec::new, |(_, plugins)| plugins.to_vec()),
+            stamp,
             fields: ManagedFields::of(pod, WORK),
         }
     }
 
     /// Those of the stamp, in the order of the chain.
     pub(super) fn plugins(&self) -> &[MutationEntry] {
-        let chain = self.stamp.as_ref().and_then(Stamp::chain);
-        chain.map_or(&[], |(_, plugins)| plugins)
+        &self.plugins
     }
 
     /// Finds who wrote each line, and what depends on which plugin if there is a proof.
