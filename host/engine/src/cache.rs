@@ -1,8 +1,8 @@
 //! One cache of a kind: what its watches show, whom a change of it concerns, and which of its objects are to be looked at.
 //!
-//! A [`Cache`] covers all watched namespaces; inside, each of them has a watch and a store of its own. An event goes into the store
-//! first and then to the listeners, so whoever is woken by it finds it in the cache. A kind may be one that the process can do without:
-//! a right or a CRD may be missing, for now or for ever.
+//! A [`Cache`] covers all watched namespaces; inside, each of them has a watch and a store of its own. Each event updates the store first,
+//! and only then the listeners hear of it, so an object that is woken finds the change in the cache. Some kinds are optional: a right or a
+//! CRD may be missing, for now or for ever.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -81,18 +81,18 @@ pub struct Watch<K: Cacheable> {
     pub label: &'static str,
     /// Removes from an object what nothing reads, before it is cached.
     pub prune: fn(&mut K),
-    /// What happens while the objects may not be read.
+    /// What to do while we have no right to read the objects.
     pub refused: WhenRefused,
 }
 
-/// What happens while objects may not be read, or their kind is not installed.
+/// What to do while we have no right to read the objects, or their kind is not installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenRefused {
-    /// The cache is not filled before they were read.
+    /// Wait: the cache is not filled until the first list succeeds.
     Awaited,
-    /// They are forgotten: nothing is known then, and whoever waits goes on.
+    /// Empty the cache, and do not make passes wait.
     Forgotten,
-    /// They stay in use as they were last seen, and whoever waits goes on.
+    /// Keep the objects as they were last seen, and do not make passes wait.
     Kept,
 }
 
@@ -153,7 +153,7 @@ pub enum Seen<'a, K> {
     Coming(&'a K),
     /// An object came, changed or went, and the cache shows it.
     Changed(Change<'a, K>),
-    /// The cache has a new list of this namespace, or of all. What went since the last one was told before.
+    /// The cache has a new list of this namespace, or of all. Deletions that the watch missed were reported just before.
     Listed(Option<&'a str>),
 }
 
