@@ -19,6 +19,7 @@ use podloom_engine::error::{Attempt, Error};
 use podloom_engine::outbound::{Pem, Roots, Tls, TlsError};
 use podloom_engine::shown::shown;
 use podloom_engine::write::Target as Read;
+use podloom_syntax::names::dns_subdomain;
 use podloom_turns::lock;
 use tokio::time::{Instant, sleep};
 
@@ -198,6 +199,10 @@ impl Secrets {
 
     /// Reads the values of a Secret; none if there is no such Secret.
     async fn read(&self, secret: &SecretKey) -> Result<Option<Entries>, Error> {
+        // The name becomes a part of a URL: account?x would be read as account, and two words cannot be asked for.
+        if dns_subdomain(&secret.name).is_err() {
+            return Ok(None);
+        }
         let lately = self.lately.as_ref();
         if let Some(entries) = lately.and_then(|lately| lately.get(secret)) {
             return Ok(Some(entries));
@@ -232,6 +237,9 @@ fn value(wanted: &SecretUse, entries: Option<&Entries>) -> Result<Hidden, String
     } = wanted;
     let place = format!("Secret {} in namespace {}", shown(name), shown(namespace));
     let Some(entries) = entries else {
+        if let Err(why) = dns_subdomain(name) {
+            return Err(format!("{place} cannot exist: its name {why}"));
+        }
         return Err(format!(
             "{place} does not exist; create it with the key {}",
             shown(key)

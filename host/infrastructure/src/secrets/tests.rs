@@ -89,6 +89,22 @@ async fn each_secret_is_read_once_and_by_its_name() {
     );
 }
 
+#[tokio::test]
+async fn a_secret_with_an_impossible_name_is_not_asked_for() {
+    for name in ["account?x", "account#x", "../account", "no name"] {
+        let (reader, requests) = reader(both());
+        let reference = json!({ "passwordSecretRef": { "name": name } });
+        let changes = json!({ "spec": { "im": { "basic": reference } } });
+        let read = reader.owner(&backend(&json!({}), &changes).im).await;
+        let Err(TargetError::Missing(missing)) = read else {
+            unreachable!("{name}: {read:?}")
+        };
+        let expected = format!("Secret {name} in namespace team cannot exist: its name ");
+        assert!(missing.message.starts_with(&expected), "{missing:?}");
+        assert_eq!(requests.made(), [""; 0]);
+    }
+}
+
 #[track_caller]
 fn check_missing(result: Result<Target, TargetError>, expected: &str) {
     let Err(TargetError::Missing(missing)) = result else {
