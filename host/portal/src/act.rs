@@ -14,6 +14,7 @@ use podloom_api::names::{annotation, portal};
 use podloom_engine::answer::{Deleted, Patched, Stored};
 use podloom_engine::error::{Attempt, Error};
 use podloom_engine::kind::{Context, Kind};
+use podloom_engine::read::read_object;
 use podloom_engine::write::{Deletion, MetadataPatch, Target};
 use podloom_mutation::{PodRejection, PodRequest};
 use serde_json::{Map, Value, json};
@@ -56,6 +57,11 @@ impl ExposeKind {
     ) -> Result<ActionOutcome, Error> {
         match action {
             Action::SetMetadata(patch) => self.set_metadata(ctx, world, patch).await,
+            Action::ReadExpose => {
+                let (client, resource) = (&ctx.client, &*self.resources.expose);
+                let live = read_object(client, resource, &world.expose.metadata).await?;
+                Ok(live.map_or(ActionOutcome::Gone, |it| ActionOutcome::Read(Box::new(it))))
+            }
             Action::ReadIdentity => self.read_identity(ctx, world).await,
             Action::CreateIdentity => self.create_identity(ctx, world).await,
             Action::UpdateIdentity => self.update_identity(ctx, world).await,

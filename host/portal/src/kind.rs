@@ -20,6 +20,7 @@ use podloom_engine::events::Notice;
 use podloom_engine::kind::{Context, Done, Kind, Remains, Source, Traits};
 use podloom_engine::namespaces::Namespaces;
 use podloom_engine::plan::Plan;
+use podloom_engine::read::edition;
 use podloom_engine::readable::Readable;
 use podloom_mutation::PodMutator;
 
@@ -152,10 +153,18 @@ impl ExposeKind {
             ActionOutcome::Written(expose) => {
                 let remains = Remains::of(&expose.metadata);
                 world.expose = Arc::from(expose);
+                world.learned.is_confirmed = true;
                 if world.is_deleted() && !world.has_finalizer() {
                     self.forget(world);
                 }
                 return remains;
+            }
+            ActionOutcome::Read(expose) => {
+                // Of one that was edited, other things matter than those that were looked at.
+                if edition(&expose.metadata) != edition(&world.expose.metadata) {
+                    *world = self.look_around(&expose);
+                }
+                world.learned.is_confirmed = true;
             }
             ActionOutcome::Gone => {
                 self.forget(world);

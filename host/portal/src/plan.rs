@@ -36,6 +36,9 @@ pub(crate) fn plan(world: &World, settings: &Settings, now: Timestamp) -> Plan<A
     let verdict = judge(world, settings);
     let step = step(world, &verdict, settings, now);
     if let Step::Act(action) = step {
+        if creates(&action) && !world.learned.is_confirmed {
+            return Plan::act(Action::ReadExpose);
+        }
         let notice = notice(world, &action);
         return Plan::act(action).with_notices(notice);
     }
@@ -46,6 +49,15 @@ pub(crate) fn plan(world: &World, settings: &Settings, now: Timestamp) -> Plan<A
         return Plan::act(Action::WriteStatus(Box::new(wanted))).with_notices(notices);
     }
     Plan::wait(next(&view, now))
+}
+
+/// Whether an action makes a child that is not there. What is made for a PortalExpose that is gone would serve on for a while.
+fn creates(action: &Action) -> bool {
+    match action {
+        Action::CreateIdentity => true,
+        Action::Apply(apply) => apply.why == Why::Missing,
+        _ => false,
+    }
 }
 
 fn with_finalizer(world: &World) -> MetadataPatch {

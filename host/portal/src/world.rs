@@ -157,6 +157,8 @@ pub(crate) struct Learned {
     pub(crate) metadata_rejected: Option<String>,
     /// What this pass tried, and failed to do.
     pub(crate) refused: Option<Refusal>,
+    /// The PortalExpose is up to date: it was read in this pass, or was in the answer to our own write.
+    pub(crate) is_confirmed: bool,
     /// The Secret was written.
     pub(crate) is_identity_written: bool,
     /// The managed fields of another operator were taken over, or there are none.
@@ -260,6 +262,8 @@ pub(crate) fn has_finalizer(expose: &ObjectMeta) -> bool {
 pub(crate) enum Action {
     /// Set or remove our finalizer, unless the PortalExpose has changed since it was read.
     SetMetadata(MetadataPatch),
+    /// Read the PortalExpose from the API server: a cache may show one that is gone, or was edited since.
+    ReadExpose,
     /// Read the Secret with the identity from the API server.
     ReadIdentity,
     /// Create the Secret with a new identity, unless there is one of its name.
@@ -312,6 +316,8 @@ pub(crate) enum Why {
 pub(crate) enum ActionOutcome {
     /// The finalizer or the status was written; the PortalExpose as the API server answered.
     Written(Box<PortalExposeObject>),
+    /// The PortalExpose, as it was read.
+    Read(Box<PortalExposeObject>),
     /// The API server rejected the finalizer, for this reason.
     MetadataRejected(String),
     /// The Secret as it is now.

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 pub(super) const EXPOSE: &str =
     "/apis/portal.gosuda.org/v1alpha1/namespaces/team/portalexposes/shop";
+pub(super) const EXPOSES: &str = "/apis/portal.gosuda.org/v1alpha1/namespaces/team/portalexposes";
 pub(super) const SECRET: &str = "/api/v1/namespaces/team/secrets/shop-tunnel-identity";
 pub(super) const SECRETS: &str = "/api/v1/namespaces/team/secrets";
 pub(super) const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/team/deployments/shop-tunnel";
@@ -15,6 +16,8 @@ pub(super) const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/team/deployments/s
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct State {
     pub(super) expose: Value,
+    /// No cache shows it yet.
+    pub(super) is_expose_gone: bool,
     pub(super) secret: Option<Value>,
     pub(super) deployment: Option<Value>,
 }
@@ -50,6 +53,11 @@ impl State {
             ("PATCH", EXPOSE) => self.patch_expose(body),
             ("PATCH", path) if path.strip_suffix("/status") == Some(EXPOSE) => {
                 self.patch_expose(body)
+            }
+            ("GET", EXPOSES) => {
+                let items = Some(&self.expose).filter(|_| !self.is_expose_gone);
+                let items: Vec<_> = items.into_iter().collect();
+                (200, json!({ "metadata": {}, "items": items }))
             }
             ("POST", SECRETS) => match &self.secret {
                 Some(_) => (409, status(409, "AlreadyExists", "there is one")),

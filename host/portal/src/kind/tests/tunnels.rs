@@ -5,7 +5,7 @@ use podloom_mutation::PodRejection;
 use serde_json::{Value, json};
 
 use super::cluster::Cluster;
-use super::server::{DEPLOYMENT, EXPOSE, SECRET, SECRETS};
+use super::server::{DEPLOYMENT, EXPOSE, EXPOSES, SECRET, SECRETS};
 use crate::render::Rendered;
 use crate::world::{Action, ActionOutcome, Apply, Try, Why};
 
@@ -71,6 +71,22 @@ async fn a_cache_that_is_behind_causes_reads_and_no_writes() {
     let before = cluster.requests.made().len();
     cluster.pass().await.unwrap();
     let expected = [format!("GET {SECRET}"), format!("GET {DEPLOYMENT}")];
+    assert_eq!(cluster.since(before), expected);
+}
+
+/// Somebody removed its finalizer by hand, garbage collection its children, and their watches are faster than its own.
+#[tokio::test]
+async fn nothing_is_made_for_one_that_is_gone() {
+    let cluster = ready().await;
+    {
+        let mut state = cluster.state();
+        state.is_expose_gone = true;
+        (state.secret, state.deployment) = (None, None);
+    }
+    cluster.sync();
+    let before = cluster.requests.made().len();
+    cluster.pass().await.unwrap();
+    let expected = [SECRET, DEPLOYMENT, EXPOSES].map(|path| format!("GET {path}"));
     assert_eq!(cluster.since(before), expected);
 }
 

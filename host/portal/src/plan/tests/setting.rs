@@ -144,6 +144,8 @@ enum Failed {
 struct Lessons {
     metadata_rejected: Option<String>,
     #[serde(default)]
+    is_confirmed: bool,
+    #[serde(default)]
     is_adopted: bool,
     /// What the chain made: the template as it is, or another.
     rendered: Option<Made>,
@@ -230,6 +232,7 @@ impl Case {
         } = setting.learned;
         world.learned = Learned {
             metadata_rejected: setting.learned.metadata_rejected,
+            is_confirmed: setting.learned.is_confirmed,
             is_adopted: setting.learned.is_adopted,
             rendered: rendered.zip(input).map(|(made, tunnel)| Rendered {
                 notes,

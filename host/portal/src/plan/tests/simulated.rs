@@ -59,6 +59,7 @@ fn done(world: &mut World, settings: &Settings, action: Action, turn: Turn) -> b
             return !world.is_deleted();
         }
         Action::WriteStatus(status) => Arc::make_mut(&mut world.expose).status = Some(*status),
+        Action::ReadExpose => world.learned.is_confirmed = true,
         Action::ReadIdentity => {
             let found = content(world);
             match &mut world.identity {
