@@ -14,6 +14,7 @@ use podloom_api::{ClusterObject, ClusterStatus, InfrastructureKind};
 use podloom_engine::answer::{Patched, Stored};
 use podloom_engine::error::{Attempt, Error};
 use podloom_engine::kind::{Context, Kind};
+use podloom_engine::read::read_object;
 use podloom_engine::write::{self, MetadataPatch};
 use serde_json::{Value, json};
 
@@ -502,6 +503,12 @@ impl ClusterKind {
         };
         let target = self.target_secret(ctx, world, &name);
         let Some(found) = found else {
+            // A cache may show a Cluster that is gone: its Secret would be made and collected again and again.
+            let (resource, cluster) = (&*self.resources.clusters, world.metadata());
+            let live: Option<ClusterObject> = read_object(&ctx.client, resource, cluster).await?;
+            if live.is_none() {
+                return Ok(Outcome::Gone);
+            }
             let wanted = secret(world, kubeconfig, &mark);
             return Ok(match target.create::<Secret>(&wanted, CREATE).await? {
                 Stored::Object(created) => stored(world, &created),

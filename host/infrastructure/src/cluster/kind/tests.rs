@@ -168,6 +168,20 @@ async fn an_edited_secret_is_restored() {
     assert_eq!(stored(&fixture), KUBECONFIG);
 }
 
+/// Somebody removed the finalizer by hand and garbage collection the Secret, and the cache still shows the Cluster.
+#[tokio::test]
+async fn no_secret_is_made_for_a_cluster_that_is_gone() {
+    let fixture = fixture();
+    fixture.until("CONNECTING").await;
+    assert!(fixture.state().secrets.remove("a-kubeconfig").is_some());
+    fixture.state().is_cluster_gone = true;
+    fixture.restart();
+    for _ in 0..3 {
+        fixture.pass().await.unwrap();
+    }
+    assert!(!fixture.state().secrets.contains_key("a-kubeconfig"));
+}
+
 #[tokio::test]
 async fn a_foreign_secret_is_a_conflict_and_left_alone() {
     let fixture = fixture();

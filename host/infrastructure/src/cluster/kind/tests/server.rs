@@ -41,6 +41,8 @@ pub(super) const KUBECONFIG: &str = "# of the cluster\napiVersion: v1\nkind: Con
 /// What both have.
 pub(super) struct State {
     pub(super) cluster: Value,
+    /// No cache shows it yet.
+    pub(super) is_cluster_gone: bool,
     pub(super) secrets: BTreeMap<String, Value>,
     /// The infrastructures of each password, by id: their names.
     pub(super) infrastructures: BTreeMap<InfrastructureId, (String, String)>,
@@ -85,6 +87,7 @@ impl Fixture {
         token["metadata"]["resourceVersion"] = json!("1");
         let state = Arc::new(Mutex::new(State {
             cluster: cluster(changes),
+            is_cluster_gone: false,
             secrets: BTreeMap::from([("account".to_owned(), account), ("cloud".to_owned(), token)]),
             infrastructures: BTreeMap::new(),
             outputs: json!(KUBECONFIG),
@@ -226,6 +229,11 @@ impl State {
                 }
                 None => self.patch_cluster(body),
             };
+        }
+        if CLUSTER.strip_suffix("/a") == Some(path) {
+            let items = Some(&self.cluster).filter(|_| !self.is_cluster_gone);
+            let items: Vec<_> = items.into_iter().collect();
+            return (200, json!({ "metadata": {}, "items": items }));
         }
         if path == CLUSTER {
             return self.patch_cluster(body);
