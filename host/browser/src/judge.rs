@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use podloom_api::Phase;
+use podloom_api::{Phase, SelenosisKind};
 use podloom_engine::TRACES;
 use podloom_engine::plan::{Plan, later};
 use podloom_mutation::PodRejection;
@@ -191,15 +191,28 @@ fn lost(world: &World) -> Verdict {
     Verdict::Ended(disruption.unwrap_or(Cause::PodLost))
 }
 
-/// A pod of an earlier Browser of this name may still be on its way out.
+/// A pod of an earlier Browser of this name may still be on its way out. If that Browser went without its pod, the garbage collector
+/// deletes the pod soon.
 fn taken(world: &World, pod: &SeenPod, timeouts: &Timeouts, now: Timestamp) -> Verdict {
     let cause = Cause::NameTaken {
         pod: world.name().to_owned(),
     };
-    match pod.metadata.deletion_timestamp {
-        Some(_) => wait_or_end(cause, last_try(world, timeouts, now), now),
-        None => Verdict::Ended(cause),
+    if pod.metadata.deletion_timestamp.is_some() || was_of_namesake(world, pod) {
+        return wait_or_end(cause, last_try(world, timeouts, now), now);
     }
+    Verdict::Ended(cause)
+}
+
+/// Whether a pod that is not this Browser's was created for one of its name: that one is gone, since names are unique.
+fn was_of_namesake(world: &World, pod: &SeenPod) -> bool {
+    let (group, kind) = (
+        world.api.group(SelenosisKind::Browser),
+        SelenosisKind::Browser.name(),
+    );
+    pod.owner().is_some_and(|owner| {
+        let of_group = owner.api_version.split('/').next() == Some(group);
+        of_group && owner.kind == kind && owner.name == world.name()
+    })
 }
 
 // What is read from the API server before a plan acts on it.

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kube::Resource;
 use kube::core::ObjectMeta;
 use podloom_api::{ContainerState, ExposedPort, Mutations, Phase, PluginMutation, names};
@@ -107,9 +107,13 @@ impl SeenPod {
 
     /// Returns the UID of the object that the pod was created for.
     pub(crate) fn controller(&self) -> Option<&str> {
+        self.owner().map(|owner| owner.uid.as_str())
+    }
+
+    /// Returns the object that the pod was created for.
+    pub(crate) fn owner(&self) -> Option<&OwnerReference> {
         let owners = self.metadata.owner_references.as_deref()?;
-        let owner = owners.iter().find(|owner| owner.controller == Some(true))?;
-        Some(&owner.uid)
+        owners.iter().find(|owner| owner.controller == Some(true))
     }
 }
 

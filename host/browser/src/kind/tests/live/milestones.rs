@@ -93,7 +93,9 @@ async fn a_session_that_failed_is_logged_once_with_its_reason() {
 #[tokio::test]
 async fn a_session_that_failed_without_a_pod_names_none() {
     let expected = r#"INFO session failed namespace="team" name="a" reason="PodNameConflict""#;
-    check(pod_of("another"), expected).await;
+    let mut another = pod_of("another");
+    another["metadata"]["ownerReferences"][0]["kind"] = json!("ReplicaSet");
+    check(another, expected).await;
 }
 
 #[tokio::test]
