@@ -2,6 +2,7 @@
 //!
 //! It forwards every request unchanged, with the caller's own token, watches too.
 
+mod changes;
 mod connection;
 mod forward;
 mod name;
@@ -33,6 +34,7 @@ use tokio::sync::watch;
 /// It forwards every request with the caller's own token, watches too.
 /// It writes a kubeconfig that goes through the proxy: plain HTTP on loopback.
 /// Rules select requests by verb, resource (`pods`, `browsers/status`) and text in the path, and have the fault to inject.
+/// The verb `change` selects the changes that watches show: a fault ends the watch before the change, and an answer takes its place.
 /// In front of another server (--to), the verb is the method, and the resource is the path, with {id} for each UUID in it.
 #[derive(Args)]
 #[command(after_long_help = EXAMPLES)]

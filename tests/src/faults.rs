@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::doubles::Double;
 use crate::wait::eventually;
-pub use rule::{Fault, RequestFilter, Rule};
+pub use rule::{CHANGE, Fault, RequestFilter, Rule};
 
 /// The number of requests, by verb and resource, and then by the status of the answer.
 pub type Counts = BTreeMap<String, BTreeMap<String, u64>>;

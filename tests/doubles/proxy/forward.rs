@@ -3,13 +3,14 @@
 use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{CONTENT_TYPE, HOST};
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderValue, Request, Response, Uri};
-use http_body_util::{Either, Full};
-use hyper::body::{Bytes, Incoming};
+use http_body_util::{BodyExt, Either, Full};
+use hyper::body::{Body, Incoming};
 use hyper_util::client::legacy::{self, Client};
 use hyper_util::rt::TokioExecutor;
 use kube::Config;
@@ -21,6 +22,7 @@ use tower::ServiceExt;
 use tower::util::BoxCloneSyncService;
 
 use super::Controls;
+use super::changes::{Written, until_a_fault};
 use super::name::{NamedRequest, Naming};
 
 /// The server. It is called with the rights of each request, never with our own.
@@ -32,7 +34,7 @@ pub(super) struct Upstream {
     naming: Naming,
 }
 
-type ProxyAnswer = Response<Either<Incoming, Full<Bytes>>>;
+type ProxyAnswer = Response<Either<Incoming, Written>>;
 
 impl Upstream {
     pub(super) fn new(config: &Config) -> io::Result<Self> {
@@ -68,16 +70,24 @@ impl Upstream {
     pub(super) async fn answer(
         &self,
         request: Request<Incoming>,
-        controls: &Controls,
+        controls: &Arc<Controls>,
     ) -> io::Result<ProxyAnswer> {
         let named = NamedRequest::new(self.naming, request.method(), request.uri());
         let counted = controls.record.count(&named);
         // Subscribed before, so that no replacement after the choice of the fault is missed.
         let replaced = controls.replaced.subscribe();
-        let fault = lock(&controls.rules).fault_for(&named, request.uri());
+        let uri = request.uri().clone();
+        let fault = lock(&controls.rules).fault_for(&named, &uri);
         let answer = self.answer_with_fault(request, fault, replaced).await?;
         counted.answered(answer.status());
-        Ok(answer)
+        // A watch has no length, but an error that answers it has one.
+        let is_stream = answer.body().size_hint().exact().is_none();
+        let Some(change) = named.change().filter(|_| is_stream) else {
+            return Ok(answer);
+        };
+        let controls = Arc::clone(controls);
+        let fault = move || lock(&controls.rules).fault_for(&change, &uri);
+        Ok(answer.map(|body| Either::Right(until_a_fault(body, fault))))
     }
 
     async fn answer_with_fault(
@@ -127,13 +137,14 @@ fn own_answer(status: u16, body: String) -> io::Result<ProxyAnswer> {
         true => "application/json",
         false => "text/plain; charset=utf-8",
     };
-    let mut answer = Response::new(Either::Right(Full::from(body)));
+    let body = Full::from(body).map_err(|never| match never {});
+    let mut answer = Response::new(Either::Right(body.boxed_unsync()));
     *answer.status_mut() = status.try_into().map_err(io::Error::other)?;
     let kind = HeaderValue::from_static(kind);
     answer.headers_mut().insert(CONTENT_TYPE, kind);
     Ok(answer)
 }
 
-fn injected() -> io::Error {
+pub(super) fn injected() -> io::Error {
     io::Error::other("an injected fault")
 }

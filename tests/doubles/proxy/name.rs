@@ -1,6 +1,7 @@
 //! How requests are named.
 
 use http::{Method, Uri};
+use podloom_tests::faults::CHANGE;
 
 /// How requests are named.
 #[derive(Clone, Copy)]
@@ -11,7 +12,7 @@ pub(super) enum Naming {
     Http,
 }
 
-/// A request and its name.
+/// A request, or a change that a watch shows, and its name.
 pub(super) struct NamedRequest {
     /// Kubernetes' verb, or the method.
     pub(super) verb: String,
@@ -35,6 +36,12 @@ impl NamedRequest {
             method: method.as_str().to_owned(),
             path: without_ids(uri.path()) + &query.unwrap_or_default(),
         }
+    }
+
+    /// The name of each change that it shows, if it is a watch.
+    pub(super) fn change(self) -> Option<Self> {
+        let verb = CHANGE.to_owned();
+        (self.verb == "watch").then_some(Self { verb, ..self })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which requests a rule selects.
 
 use http::Uri;
-use podloom_tests::faults::{Fault, RequestFilter, Rule, is_write};
+use podloom_tests::faults::{CHANGE, Fault, RequestFilter, Rule, is_write};
 
 use super::name::NamedRequest;
 
@@ -54,7 +54,8 @@ fn selects(on: &RequestFilter, request: &NamedRequest, uri: &Uri) -> bool {
         "write" => is_write(&request.method),
         verb => verb == request.verb,
     };
-    (on.verbs.is_empty() || on.verbs.iter().any(is_verb))
+    let is_any = on.verbs.is_empty() && request.verb != CHANGE;
+    (is_any || on.verbs.iter().any(is_verb))
         && (on.resources.is_empty() || on.resources.contains(&request.resource))
         && uri.to_string().contains(&on.path)
 }

@@ -16,6 +16,11 @@ const SOON: Duration = Duration::from_secs(10);
 const WHILE: Duration = Duration::from_millis(100);
 
 const ANSWER: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+/// It has no length, so it lasts until the server closes the connection.
+const WATCH: &str = "HTTP/1.1 200 OK\r\n\r\n{\"type\":\"BOOKMARK\"}\n{\"type\":\"ADDED\"}\n{\"type\":\"BOOKMARK\"}\n{\"type\":\"MODIFIED\"}\n";
+
+/// With it, the body of such an answer is complete.
+const LAST_CHUNK: &str = "\r\n0\r\n\r\n";
 
 /// A server that records the heads of its requests and always answers the same, and the proxy in front of it.
 struct Stage {
@@ -26,6 +31,10 @@ struct Stage {
 }
 
 async fn stage(rules: Vec<Rule>) -> Stage {
+    stage_with(ANSWER, rules).await
+}
+
+async fn stage_with(answer: &'static str, rules: Vec<Rule>) -> Stage {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let config = format!(
@@ -41,7 +50,7 @@ async fn stage(rules: Vec<Rule>) -> Stage {
     server.spawn(async move {
         let mut connections = JoinSet::new();
         while let Ok((stream, _)) = listener.accept().await {
-            connections.spawn(serve(stream, heads.clone()));
+            connections.spawn(serve(stream, heads.clone(), answer));
         }
     });
     let proxy = Proxy::start(file.path());
@@ -54,10 +63,13 @@ async fn stage(rules: Vec<Rule>) -> Stage {
     }
 }
 
-async fn serve(mut stream: TcpStream, heads: mpsc::UnboundedSender<String>) {
+async fn serve(mut stream: TcpStream, heads: mpsc::UnboundedSender<String>, answer: &'static str) {
     while let Some(head) = read_head(&mut stream).await {
         heads.send(head).unwrap();
-        stream.write_all(ANSWER.as_bytes()).await.unwrap();
+        stream.write_all(answer.as_bytes()).await.unwrap();
+        if answer == WATCH {
+            break;
+        }
     }
 }
 
@@ -199,6 +211,45 @@ async fn a_dropped_request_never_arrives_and_a_cut_one_does() {
     assert_eq!(ask(&stage, "DELETE", &format!("{PODS}/p")).await, "");
     let asked = stage.asked.recv().await.unwrap();
     assert!(asked.starts_with("DELETE"), "{asked}");
+}
+
+/// What a client gets of a watch whose second change gets this fault.
+async fn watched(fault: Fault) -> String {
+    let faulty = Rule {
+        after: 1,
+        ..rule("change pods", fault)
+    };
+    let stage = stage_with(WATCH, vec![faulty]).await;
+    let mut stream = stage.connect().await;
+    send(&mut stream, "GET", &format!("{PODS}?watch=true")).await;
+    let mut got = String::new();
+    let reads = async {
+        while !got.ends_with(LAST_CHUNK)
+            && let Ok(byte) = stream.read_u8().await
+        {
+            got.push(char::from(byte));
+        }
+    };
+    timeout(SOON, reads).await.unwrap();
+    assert_eq!(stage.proxy.hits(), [1]);
+    got
+}
+
+#[tokio::test]
+async fn a_watch_ends_before_a_change_that_gets_a_fault() {
+    let cut = watched(Fault::Drop).await;
+    assert!(
+        !cut.contains("MODIFIED") && !cut.ends_with(LAST_CHUNK),
+        "{cut}"
+    );
+    let got = watched(Fault::expired()).await;
+    let lines: Vec<_> = got.lines().filter(|line| line.starts_with('{')).collect();
+    assert_eq!(
+        lines[..3],
+        WATCH.lines().skip(2).take(3).collect::<Vec<_>>()
+    );
+    assert!(lines.len() == 4 && lines[3].contains("Expired"), "{got}");
+    assert!(got.ends_with(LAST_CHUNK), "{got}");
 }
 
 #[tokio::test]

@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The verb that selects each change which a watch shows. A fault ends the watch before the change, and an answer takes its place.
+pub const CHANGE: &str = "change";
+
 /// A fault to inject.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -29,6 +32,19 @@ pub enum Fault {
 }
 
 impl Fault {
+    /// Instead of a change, a watch says that it cannot tell what comes: its client has to list again.
+    #[must_use]
+    pub fn expired() -> Self {
+        let status = serde_json::json!({
+            "kind": "Status", "apiVersion": "v1", "status": "Failure",
+            "reason": "Expired", "message": "too old resource version", "code": 410,
+        });
+        Self::Answer {
+            status: 200,
+            body: serde_json::json!({ "type": "ERROR", "object": status }).to_string(),
+        }
+    }
+
     /// An error in the form in which the API server answers.
     #[must_use]
     pub fn api_error(status: u16, reason: &str, message: &str) -> Self {
@@ -48,7 +64,7 @@ impl Fault {
 #[serde(default, deny_unknown_fields)]
 pub struct RequestFilter {
     /// Only requests with one of these verbs, of Kubernetes or of HTTP; `write` stands for all verbs that change something. All verbs
-    /// if empty.
+    /// but [`CHANGE`] if empty.
     pub verbs: Vec<String>,
     /// Only requests for one of these resources: `pods`, `browsers/status`, `/infrastructures/{id}`. All resources if empty.
     pub resources: Vec<String>,
@@ -84,4 +100,27 @@ pub struct Rule {
     pub times: Option<u64>,
     /// The fault.
     pub fault: Fault,
+}
+
+impl Rule {
+    /// The watch of a kind breaks before the change of this number, and is not answered when it lists again, until the rules are
+    /// replaced: its client does not see what happens meanwhile.
+    #[must_use]
+    pub fn unobserved(resource: &str, number: u64) -> [Self; 2] {
+        let rule = |verb: &str, path, after, times, fault| Self {
+            on: RequestFilter {
+                path,
+                ..RequestFilter::of(&format!("{verb} {resource}"))
+            },
+            after,
+            times,
+            fault,
+        };
+        // Watches list in pages, some by label. What a pass reads has neither `&limit` nor `&labelSelector`.
+        let lists = format!("{resource}?&l");
+        [
+            rule(CHANGE, String::new(), number, Some(1), Fault::expired()),
+            rule("list", lists, 0, None, Fault::Hold),
+        ]
+    }
 }
