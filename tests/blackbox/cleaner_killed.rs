@@ -115,6 +115,46 @@ fn a_lost_answer_changes_nothing() {
     });
 }
 
+/// The watch of Cleaners breaks before any of its changes, and lists again only when another object has the name of a target.
+#[test]
+fn what_no_watch_shows_changes_nothing() {
+    blackbox_on(
+        Cluster::without_operator,
+        "cleaner-unobserved",
+        async |scene| {
+            let cleaners = Cleaners::new(&scene);
+            let proxy = cleaners.proxy();
+            let _operator = cleaners.operator_behind(&proxy, &[]).await;
+            for number in 0..WRITES {
+                let name = format!("shop{number}");
+                let (a, b) = (format!("{name}-a"), format!("{name}-b"));
+                proxy.set_rules(&Rule::unobserved("cleaners", number));
+                set_up(&cleaners, &name).await;
+                let is_unseen = eventually("the watch is broken, or it is done", async || {
+                    let is_unseen = proxy.hits()[1] > 0;
+                    (is_unseen || is_gone(&cleaners, &name).await)
+                        .then_some(is_unseen)
+                        .ok_or_else(|| "neither".to_owned())
+                })
+                .await;
+                // It may have been deleted already.
+                let _gone = cleaners.maps().delete(&b, &Default::default()).await;
+                cleaners.map(&b, json!({ "app": "other" }), "idle").await;
+                proxy.set_rules(&[]);
+                cleaners.until_gone(&name, &[&a]).await;
+                for other in [b, format!("{name}-other")] {
+                    assert!(cleaners.has_map(&other).await, "{other}");
+                }
+                if !is_unseen {
+                    assert!(number >= 4, "{number}");
+                    return;
+                }
+            }
+            unreachable!("there are never so many changes")
+        },
+    );
+}
+
 /// Before the plan is written, a user's deletion of the Cleaner deletes nothing else, whatever has happened before.
 #[test]
 fn deleted_by_a_user_before_the_plan_is_written_its_targets_stay() {

@@ -168,6 +168,54 @@ fn killed_after_any_write_of_a_new_tunnel_it_finishes_with_one_and_one_key() {
     });
 }
 
+/// A watch breaks before any of its changes, and lists again only when the user has deleted the PortalExpose.
+#[test]
+fn what_no_watch_shows_leaves_nothing_behind() {
+    blackbox_on(
+        Cluster::without_operator,
+        "portal-unobserved",
+        async |scene| {
+            let victim = Victim::new(&scene).await;
+            for resource in ["portalexposes", "deployments"] {
+                for number in 0..WRITES {
+                    let name = format!("{resource}{number}");
+                    victim.proxy.set_rules(&Rule::unobserved(resource, number));
+                    let is_unseen = || victim.proxy.hits()[1] > 0;
+                    victim.portal.expose(&name).await;
+                    eventually("a watch is broken, or it is ready", async || {
+                        let is_so = is_unseen() || victim.is_ready(&name).await;
+                        is_so.then_some(()).ok_or_else(|| "neither".to_owned())
+                    })
+                    .await;
+                    victim.portal.delete(&name).await;
+                    eventually("a watch is broken, or it is gone", async || {
+                        let is_so = is_unseen() || victim.is_gone(&name).await;
+                        is_so.then_some(()).ok_or_else(|| "neither".to_owned())
+                    })
+                    .await;
+                    let was_unseen = is_unseen();
+                    victim.proxy.set_rules(&[]);
+                    eventually("it is gone, and its tunnel", async || {
+                        let is_gone = victim.is_gone(&name).await;
+                        is_gone
+                            .then_some(())
+                            .ok_or_else(|| "it is there".to_owned())
+                    })
+                    .await;
+                    assert!(
+                        count(&victim.children.tunnels, &tunnel_name(&name)) <= 1,
+                        "{name}"
+                    );
+                    if !was_unseen {
+                        assert!(number >= 4, "{name}");
+                        break;
+                    }
+                }
+            }
+        },
+    );
+}
+
 #[test]
 fn killed_after_any_write_of_a_roll_out_it_finishes_with_one_and_one_key() {
     blackbox_on(

@@ -30,6 +30,7 @@ mod http;
 pub mod im;
 pub mod infrastructure;
 pub mod kustomize;
+pub mod lives;
 pub mod monitoring;
 mod operator;
 pub mod portal;

@@ -77,6 +77,14 @@ where
         changes
     }
 
+    /// An object as it was last seen; none if it is gone.
+    pub fn last(&self, name: &str) -> Option<K> {
+        match self.of(name).pop()? {
+            Change::Is(object) => Some(object),
+            Change::Gone(_) => None,
+        }
+    }
+
     /// Waits until `answer` finds something in the changes.
     pub async fn until<T>(&self, what: &str, answer: impl FnMut(&[Change<K>]) -> Option<T>) -> T {
         self.until_within(what, PATIENCE, answer).await

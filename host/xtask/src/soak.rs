@@ -35,7 +35,7 @@ enum Needs {
 }
 
 /// All soaks. proptest itself reads PROPTEST_CASES, and prints the smallest failing case.
-const SOAKS: [Soak; 10] = [
+const SOAKS: [Soak; 11] = [
     Soak {
         name: "paths",
         what: "100,000 random transactions on a pod: only granted paths are written, no answer depends on a value that is not granted, a rollback restores everything",
@@ -76,6 +76,13 @@ const SOAKS: [Soak; 10] = [
         what: "1,000 Cleaners on a real control plane, each with a fault at a random time: nothing is deleted that their conditions did not name",
         command: "test --package podloom-tests --test blackbox cleaner_storm -- --nocapture",
         setting: Some(("PODLOOM_CLEANER_RUNS", "1000")),
+        needs: Needs::Operator,
+    },
+    Soak {
+        name: "lives",
+        what: "sessions on a real control plane, each with its operator killed in or after another of its writes, or with another change of a watch left out: each has one pod and the right end, and nothing is left",
+        command: "test --package podloom-tests --test blackbox -- browser_killed unobserved",
+        setting: Some(("PODLOOM_LIVES", "all")),
         needs: Needs::Operator,
     },
     Soak {
