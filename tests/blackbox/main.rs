@@ -82,6 +82,7 @@ mod rights;
 mod signed;
 mod silence;
 mod split_groups;
+mod stale;
 mod status;
 mod storm;
 mod syntax;

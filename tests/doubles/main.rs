@@ -3,6 +3,7 @@
 mod balance;
 mod control;
 mod hang;
+mod lag;
 mod listen;
 mod proxy;
 mod relay;
@@ -37,6 +38,7 @@ enum DoubleCommand {
     Tls(tls::Arguments),
     Balance(balance::Arguments),
     Hang(hang::Arguments),
+    Lag(lag::Arguments),
 }
 
 #[tokio::main]
@@ -63,5 +65,6 @@ async fn play(double: &DoubleCommand) -> Result<()> {
         DoubleCommand::Tls(arguments) => tls::run(arguments).await,
         DoubleCommand::Balance(arguments) => balance::run(arguments).await,
         DoubleCommand::Hang(arguments) => hang::run(arguments).await,
+        DoubleCommand::Lag(arguments) => lag::run(arguments).await,
     }
 }

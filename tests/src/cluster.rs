@@ -12,6 +12,7 @@ use podloom_api::{InfrastructureKind, SelenosisApi, SelenosisKind, names};
 use podloom_control_plane::{ControlPlane, Options};
 use serde_json::Value;
 
+use crate::servers::{LateServer, Servers};
 use crate::wait::{PATIENCE, POLL_INTERVAL};
 
 /// A control plane, with or without Podloom's CRDs and the rights of its ServiceAccount.
@@ -22,6 +23,7 @@ pub struct Cluster {
     portal_kubeconfig: OnceLock<PathBuf>,
     infrastructure_kubeconfig: OnceLock<PathBuf>,
     cleaner_kubeconfig: OnceLock<PathBuf>,
+    late_server: OnceLock<LateServer>,
 }
 
 /// A request that the API server has answered, from its audit log.
@@ -95,6 +97,7 @@ impl Cluster {
             portal_kubeconfig: OnceLock::new(),
             infrastructure_kubeconfig: OnceLock::new(),
             cleaner_kubeconfig: OnceLock::new(),
+            late_server: OnceLock::new(),
         }
     }
 
@@ -240,7 +243,13 @@ impl Cluster {
         })
     }
 
-    /// An account's requests that the API server has answered, from its audit log.
+    /// The API server and a second one, which the first call starts, for the account of a kubeconfig.
+    pub fn servers(&self, account: &Path) -> Servers<'_> {
+        let late = || LateServer::start(&self.plane);
+        Servers::new(self.late_server.get_or_init(late), account)
+    }
+
+    /// An account's requests that the API servers have answered, from its audit log.
     pub fn requests_of(&self, user: &str) -> Vec<AuditedRequest> {
         let log = std::fs::read_to_string(self.plane.audit_log()).unwrap_or_default();
         // Most lines are about others; the last one may be half written.
@@ -273,7 +282,7 @@ impl Cluster {
     }
 }
 
-async fn client(kubeconfig: &Path) -> Client {
+pub(crate) async fn client(kubeconfig: &Path) -> Client {
     let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
     let options = KubeConfigOptions::default();
     let config = Config::from_custom_kubeconfig(kubeconfig, &options);

@@ -1,6 +1,7 @@
 //! Doubles of what surrounds the operator. Each is a `podloom-doubles` process that ends when its handle is dropped.
 
 mod balancer;
+mod lag;
 mod relay;
 mod sink;
 
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::http;
 pub use balancer::{Backend, BackendState, Balancer};
+pub use lag::Lag;
 pub use relay::{Relay, RelayApi, RelayBehaviour};
 pub use sink::{ReceivedRequest, ReceivedRequests, Reply, Sink};
 
@@ -116,6 +118,12 @@ impl Double {
         Balancer(Self::start(
             ["balance".to_owned()].into_iter().chain(backends),
         ))
+    }
+
+    /// A proxy in front of etcd that can hold back what watches tell.
+    #[must_use]
+    pub fn lag(etcd: SocketAddr) -> Lag {
+        Lag(Self::start(["lag", "--to", &etcd.to_string()]))
     }
 
     /// A server that hangs.

@@ -43,6 +43,7 @@ mod run;
 mod scene;
 mod script;
 mod seed;
+pub mod servers;
 mod specs;
 pub mod steps;
 pub mod usage;

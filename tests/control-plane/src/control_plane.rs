@@ -5,6 +5,7 @@ mod error;
 mod node;
 
 use std::fs;
+use std::net::SocketAddr;
 use std::panic;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -121,12 +122,12 @@ impl ControlPlane {
         }
         self.spawn(Program::Etcd, commands::etcd(&self.programs, &self.layout))?;
         // The API server waits for etcd by itself.
-        self.spawn_api_server()?;
+        self.spawn_api_server(&self.layout)?;
         let certificate = self.await_certificate()?;
         self.write_kubeconfig(&self.kubeconfig(), &certificate, ("admin", &admin))?;
         let own = self.layout.internal_kubeconfig();
         self.write_kubeconfig(&own, &certificate, (INTERNAL, &internal))?;
-        self.await_api_server()
+        self.await_api_server(&self.layout)
     }
 
     /// Starts everything that talks to the API server, and creates the Nodes.
@@ -160,6 +161,12 @@ impl ControlPlane {
     #[must_use]
     pub fn server(&self) -> &str {
         &self.layout.server
+    }
+
+    /// The address of etcd, without TLS.
+    #[must_use]
+    pub fn etcd(&self) -> SocketAddr {
+        self.layout.etcd
     }
 
     /// kubectl as administrator of this control plane, without anything of the user's own configuration.
@@ -215,7 +222,20 @@ impl ControlPlane {
         keep_logs(&self.group.directory);
     }
 
-    /// Kills the API server, as a crash would.
+    /// Starts one more API server with the same certificate, and returns its URL once it is ready. It asks for etcd at this address,
+    /// which may be that of a proxy in front of [`ControlPlane::etcd`].
+    ///
+    /// # Errors
+    ///
+    /// Fails if it does not become ready.
+    pub fn add_api_server(&self, etcd: SocketAddr) -> Result<String, StartError> {
+        let layout = self.layout.beside(etcd).map_err(StartError::Directory)?;
+        self.spawn_api_server(&layout)?;
+        self.await_api_server(&layout)?;
+        Ok(layout.server)
+    }
+
+    /// Kills the API server, as a crash would, and those that were added.
     ///
     /// # Errors
     ///
@@ -233,8 +253,8 @@ impl ControlPlane {
     ///
     /// Fails if it does not become ready.
     pub fn start_api_server(&self) -> Result<(), StartError> {
-        self.spawn_api_server()?;
-        self.await_api_server()
+        self.spawn_api_server(&self.layout)?;
+        self.await_api_server(&self.layout)
     }
 
     /// Kills the API server and starts it again.
@@ -302,8 +322,8 @@ impl ControlPlane {
         Ok(kubeconfig.write(path)?)
     }
 
-    fn spawn_api_server(&self) -> Result<(), StartError> {
-        let command = commands::api_server(&self.programs, &self.layout, self.options.audit);
+    fn spawn_api_server(&self, layout: &Layout) -> Result<(), StartError> {
+        let command = commands::api_server(&self.programs, layout, self.options.audit);
         self.spawn(Program::ApiServer, command)
     }
 
@@ -322,9 +342,10 @@ impl ControlPlane {
         })
     }
 
-    fn await_api_server(&self) -> Result<(), StartError> {
+    fn await_api_server(&self, layout: &Layout) -> Result<(), StartError> {
+        let ready = ["get", "--raw", "/readyz", "--server", &layout.server];
         self.until("the API server", || {
-            let answer = wait::output(self.own_kubectl().args(["get", "--raw", "/readyz"]));
+            let answer = wait::output(self.own_kubectl().args(ready));
             Ok(answer.is_ok().then_some(()))
         })
     }

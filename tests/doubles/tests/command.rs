@@ -65,7 +65,7 @@ fn arguments_that_cannot_work_are_errors() {
 
 #[test]
 fn the_help_of_each_double_has_examples_or_values() {
-    for double in ["proxy", "relay", "sink", "tls", "balance", "hang"] {
+    for double in ["proxy", "relay", "sink", "tls", "balance", "hang", "lag"] {
         let help = run(&[double, "--help"]);
         let help = String::from_utf8_lossy(&help.stdout);
         assert!(help.contains("--listen <ADDR>"), "{help}");

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -42,7 +42,7 @@ pub(super) struct Layout {
     /// The API server's URL.
     pub(super) server: String,
     port: u16,
-    etcd: String,
+    pub(super) etcd: SocketAddr,
     etcd_peer: String,
 }
 
@@ -56,8 +56,20 @@ impl Layout {
             data: data.to_owned(),
             server: format!("https://127.0.0.1:{port}"),
             port,
-            etcd: format!("http://127.0.0.1:{etcd}"),
+            etcd: (Ipv4Addr::LOCALHOST, etcd).into(),
             etcd_peer: format!("http://127.0.0.1:{peer}"),
+        })
+    }
+
+    /// The same files, for one more API server on a port of its own, which finds etcd at this address.
+    pub(super) fn beside(&self, etcd: SocketAddr) -> io::Result<Self> {
+        let (port, _) = free_port()?;
+        Ok(Self {
+            data: self.data.clone(),
+            server: format!("https://127.0.0.1:{port}"),
+            port,
+            etcd,
+            etcd_peer: self.etcd_peer.clone(),
         })
     }
 
@@ -118,8 +130,8 @@ pub(super) fn etcd(programs: &Programs, layout: &Layout) -> Command {
     command
         .arg("--name=default")
         .arg(option("--data-dir", layout.data.join("etcd")))
-        .arg(format!("--listen-client-urls={}", layout.etcd))
-        .arg(format!("--advertise-client-urls={}", layout.etcd))
+        .arg(format!("--listen-client-urls=http://{}", layout.etcd))
+        .arg(format!("--advertise-client-urls=http://{}", layout.etcd))
         .arg(format!("--listen-peer-urls={}", layout.etcd_peer))
         .arg(format!(
             "--initial-advertise-peer-urls={}",
@@ -148,7 +160,7 @@ rules:
 pub(super) fn api_server(programs: &Programs, layout: &Layout, audit: bool) -> Command {
     let mut command = Command::new(&programs.api_server);
     command
-        .arg(format!("--etcd-servers={}", layout.etcd))
+        .arg(format!("--etcd-servers=http://{}", layout.etcd))
         .arg(format!("--secure-port={}", layout.port))
         // Without a network the server finds no address to advertise. A loopback address is not valid in Endpoints, so none are
         // written.
