@@ -81,6 +81,7 @@ mod replicas;
 mod rights;
 mod signed;
 mod silence;
+mod specs_nobody_wrote;
 mod split_groups;
 mod stale;
 mod status;

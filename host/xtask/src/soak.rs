@@ -93,6 +93,13 @@ const SOAKS: [Soak; 11] = [
         needs: Needs::Operator,
     },
     Soak {
+        name: "specs",
+        what: "25 random stories of each kind: a few edits of its spec that the CRD allows or forbids, after each of which the operator settles; then the first spec brings back the first state",
+        command: "test --package podloom-tests --test blackbox specs_nobody_wrote -- --nocapture",
+        setting: Some(("PODLOOM_SPECS", "25")),
+        needs: Needs::Operator,
+    },
+    Soak {
         name: "languages",
         what: "the page on other languages: its commands install the compilers of Python, JavaScript and C, build a plugin with each, and run it; needs Python with venv, Node.js and npm, and cargo for the bindings of C",
         command: "test --workspace --test blackbox languages -- --test-threads 1",

@@ -1,0 +1,292 @@
+//! Random edits of specs, one place each, by the schema of a kind: what it allows, what it forbids, and its limits.
+
+use std::fmt;
+
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::string::string_regex;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use serde_json::{Map, Value, json};
+
+use crate::seed::Seed;
+
+/// How much of an edit is shown.
+const SHOWN: usize = 300;
+/// How deep a random value has fields that it need not have.
+const DEPTH: usize = 3;
+/// How many strings are tried, of which the first that is not too long is taken.
+const TRIES: usize = 20;
+/// A limit that is higher is not tried: the object would be too large.
+const MOST: u64 = 10_000;
+
+/// Strings that some code may take for something else.
+const WORDS: [&str; 18] = [
+    "a",
+    "A.b-c_9",
+    "x/y",
+    "a?b",
+    "a#b",
+    "0",
+    "-1",
+    "true",
+    "../..",
+    " ",
+    "grün ☃",
+    "a\nb",
+    "a\u{0}b",
+    "$(HOME)",
+    "{{x}}",
+    "%2F",
+    "2026-01-31T03:30:00Z",
+    "example.com/a:1",
+];
+
+/// An edit of a spec.
+pub struct Edit {
+    what: &'static str,
+    /// The place, as a JSON pointer from the spec.
+    place: String,
+    /// The same as an operation of RFC 6902 on the whole object.
+    pub operation: Value,
+}
+
+impl fmt::Display for Edit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.operation.get("value").map(Value::to_string);
+        let value = value.unwrap_or_default();
+        write!(f, "{} {} {value:.SHOWN$}", self.what, self.place)
+    }
+}
+
+impl Edit {
+    /// Makes up an edit of a spec that has this schema.
+    pub fn random(seed: &mut Seed, schema: &Value, spec: &Value) -> Self {
+        let mut places = Vec::new();
+        collect(schema, Some(spec), String::new(), &mut places);
+        // The first is the spec itself.
+        let (place, schema) = places.swap_remove(1 + seed.below(places.len() - 1));
+        let now = spec.pointer(&place);
+        let (what, value) = edited(seed, schema, now);
+        let path = format!("/spec{place}");
+        let operation = match value {
+            None => json!({ "op": "remove", "path": path }),
+            Some(value) if now.is_some() => {
+                json!({ "op": "replace", "path": path, "value": value })
+            }
+            Some(value) => json!({ "op": "add", "path": path, "value": value }),
+        };
+        Self {
+            what,
+            place,
+            operation,
+        }
+    }
+
+    /// Whether a message of the API server names the field, or one above it.
+    #[must_use]
+    pub fn is_named_in(&self, message: &str) -> bool {
+        let names = self.place.split('/').skip(1);
+        let mut fields = names.filter(|name| name.parse::<usize>().is_err());
+        fields.any(|name| message.contains(&name.replace("~1", "/").replace("~0", "~")))
+    }
+}
+
+/// Collects all places of a value: those that it has, and the fields that it could have.
+fn collect<'s>(
+    schema: &'s Value,
+    value: Option<&Value>,
+    at: String,
+    places: &mut Vec<(String, &'s Value)>,
+) {
+    let below = |name: &str| format!("{at}/{}", name.replace('~', "~0").replace('/', "~1"));
+    let known = &schema["properties"];
+    let mut children = Vec::new();
+    match value {
+        Some(Value::Object(fields)) => {
+            for (name, schema) in known.as_object().into_iter().flatten() {
+                children.push((below(name), schema, fields.get(name)));
+            }
+            // Without a schema, indexing gives null, which allows everything.
+            for (name, value) in fields.iter().filter(|(name, _)| known.get(name).is_none()) {
+                children.push((below(name), &schema["additionalProperties"], Some(value)));
+            }
+        }
+        Some(Value::Array(items)) => {
+            for (index, item) in items.iter().enumerate() {
+                children.push((below(&index.to_string()), &schema["items"], Some(item)));
+            }
+        }
+        _ => {}
+    }
+    places.push((at, schema));
+    for (at, schema, value) in children {
+        collect(schema, value, at, places);
+    }
+}
+
+/// What an edit does to a value that there is or is not, and the new value; none removes it.
+fn edited(seed: &mut Seed, schema: &Value, now: Option<&Value>) -> (&'static str, Option<Value>) {
+    match (seed.below(10), now) {
+        (0, Some(_)) => ("removes", None),
+        (1, _) => ("nulls", Some(Value::Null)),
+        (2, _) => ("empties", Some(empty(schema))),
+        (3, Some(Value::Array(items))) if !items.is_empty() => {
+            let twice = items[seed.below(items.len())].clone();
+            let items = items.iter().cloned().chain([twice]);
+            ("repeats an item of", Some(items.collect()))
+        }
+        (4, Some(Value::Array(items))) => {
+            let one = allowed(seed, &schema["items"], 0);
+            let items = items.iter().cloned().chain([one]);
+            ("adds an item to", Some(items.collect()))
+        }
+        (4, Some(Value::Object(fields))) if schema["additionalProperties"].is_object() => {
+            let mut fields = fields.clone();
+            let value = allowed(seed, &schema["additionalProperties"], 0);
+            fields.insert(word(seed), value);
+            ("adds a key to", Some(Value::Object(fields)))
+        }
+        (5 | 6, _) => match limits(seed, schema, 0) {
+            values if values.is_empty() => ("sets", Some(allowed(seed, schema, 0))),
+            values => ("goes to the limit of", Some(pick(seed, &values).clone())),
+        },
+        (7, _) => {
+            let mut values = limits(seed, schema, 1);
+            let types = [json!({}), json!([]), json!(true), json!(1.5)];
+            values.extend(types.into_iter().chain([json!("Not this: ~{\u{7}")]));
+            ("goes too far with", Some(pick(seed, &values).clone()))
+        }
+        _ => ("sets", Some(allowed(seed, schema, 0))),
+    }
+}
+
+/// A random value that a schema allows, as far as it says so: its rules in CEL may still reject it.
+fn allowed(seed: &mut Seed, schema: &Value, depth: usize) -> Value {
+    if let Some(Value::Array(values)) = schema.get("enum") {
+        return pick(seed, values).clone();
+    }
+    let is_number_or_string = schema["x-kubernetes-int-or-string"] == true;
+    match schema["type"].as_str() {
+        Some("boolean") => json!(seed.below(2) == 0),
+        Some("integer") => {
+            let (least, most) = range(schema);
+            let least = least.max(0);
+            let few = usize::try_from(most - least).unwrap_or(0).min(5000);
+            json!(least + i64::try_from(seed.below(few + 1)).unwrap_or(0))
+        }
+        Some("array") => {
+            let count = schema["minItems"].as_u64().unwrap_or(0) + seed.below(3) as u64;
+            let items = (0..count).map(|_| allowed(seed, &schema["items"], depth + 1));
+            items.collect()
+        }
+        Some("object") => object(seed, schema, depth),
+        None if is_number_or_string && seed.below(2) == 0 => json!(seed.below(3000)),
+        None if !is_number_or_string => {
+            let values = [
+                json!(null),
+                json!(-1.5),
+                json!("x"),
+                json!([[], {}]),
+                json!({ "a": { "b/c": [1] } }),
+            ];
+            pick(seed, &values).clone()
+        }
+        _ => json!(string(seed, schema)),
+    }
+}
+
+fn object(seed: &mut Seed, schema: &Value, depth: usize) -> Value {
+    let mut fields = Map::new();
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        let required = schema["required"].as_array();
+        let is_required = required.is_some_and(|all| all.iter().any(|it| it == name));
+        if is_required || (depth < DEPTH && seed.below(3) == 0) {
+            fields.insert(name.clone(), allowed(seed, field, depth + 1));
+        }
+    }
+    let other = &schema["additionalProperties"];
+    if other.is_object() || schema["x-kubernetes-preserve-unknown-fields"] == true {
+        for _ in 0..seed.below(3) {
+            fields.insert(word(seed), allowed(seed, other, depth + 1));
+        }
+    }
+    Value::Object(fields)
+}
+
+/// A string that matches the pattern, if there is one that is simple enough.
+fn string(seed: &mut Seed, schema: &Value) -> String {
+    let bytes: [u8; 32] = std::array::from_fn(|_| u8::try_from(seed.below(256)).unwrap_or(0));
+    let random = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let mut runner = TestRunner::new_with_rng(Config::default(), random);
+    let pattern = schema["pattern"].as_str();
+    let strings = pattern.and_then(|it| string_regex(it.trim_matches(['^', '$'])).ok());
+    let most = schema["maxLength"].as_u64().unwrap_or(MOST);
+    let fits = |it: &String| it.len() as u64 <= most;
+    let tries =
+        (0..TRIES).filter_map(|_| Some(strings.as_ref()?.new_tree(&mut runner).ok()?.current()));
+    let mut tries = tries;
+    tries.find(fits).unwrap_or_else(|| word(seed))
+}
+
+fn empty(schema: &Value) -> Value {
+    match schema["type"].as_str() {
+        Some("array") => json!([]),
+        Some("object") => json!({}),
+        Some("integer") => json!(0),
+        Some("boolean") => json!(false),
+        _ => json!(""),
+    }
+}
+
+/// Values at the limits that a schema has, or so far beyond them.
+fn limits(seed: &mut Seed, schema: &Value, beyond: u64) -> Vec<Value> {
+    let number = |name: &str| schema[name].as_u64();
+    let upper = |name| {
+        number(name)
+            .filter(|&most| most < MOST)
+            .map(|most| most + beyond)
+    };
+    let lower = |name| number(name).and_then(|least| least.checked_sub(beyond));
+    let mut values: Vec<Value> = Vec::new();
+    for count in [upper("maxLength"), lower("minLength")]
+        .into_iter()
+        .flatten()
+    {
+        values.push((0..count).map(|_| 'x').collect::<String>().into());
+    }
+    for count in [upper("maxItems"), lower("minItems")].into_iter().flatten() {
+        let items = (0..count).map(|_| allowed(seed, &schema["items"], DEPTH));
+        values.push(items.collect());
+    }
+    if let Some(count) = upper("maxProperties") {
+        let other = &schema["additionalProperties"];
+        let fields = (0..count).map(|number| (format!("k{number}"), allowed(seed, other, DEPTH)));
+        values.push(fields.collect());
+    }
+    if schema["type"] == "integer" {
+        let ((least, most), beyond) = (range(schema), i64::try_from(beyond).unwrap_or(1));
+        let ends = [least.checked_sub(beyond), most.checked_add(beyond)];
+        values.extend(ends.map(|end| end.map_or(json!(1e19), Value::from)));
+    }
+    values
+}
+
+/// The smallest and the largest number that a schema allows.
+fn range(schema: &Value) -> (i64, i64) {
+    let given = |name: &str| schema[name].as_f64().map(|given| given as i64);
+    let (least, most) = match schema["format"] == "int32" {
+        true => (i32::MIN.into(), i32::MAX.into()),
+        false => (i64::MIN, i64::MAX),
+    };
+    (
+        given("minimum").unwrap_or(least),
+        given("maximum").unwrap_or(most),
+    )
+}
+
+fn word(seed: &mut Seed) -> String {
+    (*pick(seed, &WORDS)).to_owned()
+}
+
+fn pick<'a, T>(seed: &mut Seed, from: &'a [T]) -> &'a T {
+    &from[seed.below(from.len())]
+}
