@@ -172,8 +172,8 @@ fn a_right_that_is_missing_for_a_moment_switches_no_rule_of_sessions_off() {
             assert!(runs_checked(&scene, "known").await);
             let new = scene.beside(new, team()).await;
             new.behaviours().await;
-            new.browser("unknown", "running").await;
             let seen = new.watch_browsers().await;
+            new.browser("unknown", "running").await;
             seen.until_is("unknown", "says what it waits for", |browser| {
                 let status = serde_json::to_string(&browser.status).unwrap();
                 status.contains("MutationFailed") && status.contains("which could not be read")

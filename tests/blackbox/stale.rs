@@ -104,7 +104,7 @@ impl<'s> Moved<'s> {
     }
 
     /// Holds all back, and moves the operator to the late API server.
-    async fn to_late(&mut self) {
+    async fn move_to_late(&mut self) {
         for (key, _) in &self.held {
             self.servers.hold(std::slice::from_ref(key));
         }
@@ -144,7 +144,7 @@ impl<'s> Moved<'s> {
     }
 
     /// Moves the operator back.
-    async fn to_fresh(&mut self) {
+    async fn move_to_fresh(&mut self) {
         match self.way {
             Way::Restart => {
                 self.operator.kill();
@@ -287,6 +287,20 @@ fn is_over(browser: &Browser) -> bool {
     browser.metadata.deletion_timestamp.is_some() || phase == Some(Phase::Failed)
 }
 
+/// Waits until the first sessions are gone and the others run, and deletes those.
+async fn end_all(scene: &Scene, browsers: &Watched<Browser>, gone: [&str; 2], live: [&str; 3]) {
+    for name in gone {
+        browsers.until_gone(name).await;
+    }
+    for name in live {
+        browsers.until_runs(name).await;
+    }
+    for name in live {
+        scene.delete_browser(name).await;
+    }
+    scene.nothing_is_left().await;
+}
+
 #[test]
 fn a_session_has_one_pod_whatever_the_caches_show() {
     blackbox_on(Cluster::without_operator, "stale-session", async |scene| {
@@ -317,7 +331,7 @@ fn a_session_has_one_pod_whatever_the_caches_show() {
             }
             pods.until_is(&starts, "is there", |_| true).await;
 
-            moved.to_late().await;
+            moved.move_to_late().await;
             scene.delete_browser(&ends).await;
             force_away(&scene.browsers(), &waits).await;
             let served =
@@ -341,17 +355,8 @@ fn a_session_has_one_pod_whatever_the_caches_show() {
                 browsers.until_is(&lost, "is over", is_over).await;
                 moved.release(0);
             }
-            moved.to_fresh().await;
-            for name in [&ends, &lost] {
-                browsers.until_gone(name).await;
-            }
-            for name in [&again, &starts, &new] {
-                browsers.until_runs(name).await;
-            }
-            for name in [&again, &starts, &new] {
-                scene.delete_browser(name).await;
-            }
-            scene.nothing_is_left().await;
+            moved.move_to_fresh().await;
+            end_all(&scene, &browsers, [&ends, &lost], [&again, &starts, &new]).await;
         }
         let counts = made_for_the_living(&browsers, &pods);
         assert!(counts.values().all(|count| *count == 1), "{counts:?}");
@@ -378,7 +383,7 @@ fn no_tunnel_is_made_for_a_portal_expose_that_is_gone_or_was_edited() {
                 seen.until_is(name, "is ready", ready).await;
             }
 
-            moved.to_late().await;
+            moved.move_to_late().await;
             for name in [&gone, &again] {
                 force_away(&portal.exposes(), name).await;
                 was_gone(&tunnels, &tunnel_name(name)).await;
@@ -395,7 +400,7 @@ fn no_tunnel_is_made_for_a_portal_expose_that_is_gone_or_was_edited() {
             assert!(args(&restored).contains(&app), "{:?}", args(&restored));
 
             moved.release(0);
-            moved.to_fresh().await;
+            moved.move_to_fresh().await;
             for name in [&edited, &again] {
                 seen.until_is(name, "is ready", ready).await;
                 portal.delete(name).await;
@@ -430,7 +435,7 @@ fn a_cleaner_deletes_nothing_for_what_it_no_longer_says() {
                 cleaners.until_ready(name, "WaitingForConditions").await;
             }
 
-            moved.to_late().await;
+            moved.move_to_late().await;
             let [edited, again, gone] = &names;
             cleaners
                 .edit(edited, json!({ "conditions": ["false"] }))
@@ -456,7 +461,7 @@ fn a_cleaner_deletes_nothing_for_what_it_no_longer_says() {
             }
 
             moved.release(0);
-            moved.to_fresh().await;
+            moved.move_to_fresh().await;
             for name in [edited, again] {
                 cleaners.until_ready(name, "WaitingForConditions").await;
             }
@@ -504,7 +509,7 @@ fn a_cluster_is_made_once_whatever_the_caches_show() {
                 configured(name, 2).await;
             }
 
-            moved.to_late().await;
+            moved.move_to_late().await;
             let clusters = infrastructure.clusters();
             force_away(&clusters, &gone).await;
             was_gone(&secrets, &format!("{gone}-kubeconfig")).await;
@@ -517,7 +522,7 @@ fn a_cluster_is_made_once_whatever_the_caches_show() {
             create(&new).await;
 
             moved.release(0);
-            moved.to_fresh().await;
+            moved.move_to_fresh().await;
             configured(&edited, 3).await;
             configured(&new, 2).await;
             eventually("the deleted one is gone", async || {

@@ -6,13 +6,12 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Instant;
 
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::Client;
 use podloom_api::{InfrastructureKind, SelenosisApi, SelenosisKind, names};
 use podloom_control_plane::{ControlPlane, Options};
 use serde_json::Value;
 
-use crate::servers::{LateServer, Servers};
+use crate::servers::{LateServer, Servers, client};
 use crate::wait::{PATIENCE, POLL_INTERVAL};
 
 /// A control plane, with or without Podloom's CRDs and the rights of its ServiceAccount.
@@ -280,11 +279,4 @@ impl Cluster {
     pub async fn operator_client(&self) -> Client {
         client(self.operator_kubeconfig()).await
     }
-}
-
-pub(crate) async fn client(kubeconfig: &Path) -> Client {
-    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
-    let options = KubeConfigOptions::default();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options);
-    Client::try_from(config.await.unwrap()).unwrap()
 }

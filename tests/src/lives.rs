@@ -18,6 +18,12 @@ use crate::watched::Watched;
 /// How many sessions of a series a test has, unless it is whole.
 const FEW: usize = 10;
 
+/// How far a test goes in a long series at each step: by one with `PODLOOM_LIVES=all`, else by three.
+#[must_use]
+pub fn stride() -> usize {
+    if is_whole() { 1 } else { 3 }
+}
+
 /// Whether tests have all sessions of their series: with `PODLOOM_LIVES=all`.
 #[must_use]
 pub fn is_whole() -> bool {

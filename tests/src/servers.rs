@@ -2,12 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use kube::config::Kubeconfig;
-use kube::{Client, Resource};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config, Resource};
 use podloom_control_plane::ControlPlane;
 use tempfile::TempDir;
 
-use crate::cluster::client;
 use crate::doubles::{BackendState, Balancer, Double, Lag};
 use crate::faults::{Proxy, through};
 
@@ -108,4 +107,12 @@ pub fn key<K: Resource<DynamicType = ()>>() -> String {
         true => format!("/registry/{group}/{plural}/"),
         false => format!("/registry/{plural}/"),
     }
+}
+
+/// A client with the rights of a kubeconfig. It works only in the runtime that created it.
+pub(crate) async fn client(kubeconfig: &Path) -> Client {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options);
+    Client::try_from(config.await.unwrap()).unwrap()
 }

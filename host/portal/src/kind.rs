@@ -148,6 +148,21 @@ impl Kind for ExposeKind {
 }
 
 impl ExposeKind {
+    /// Takes over the Deployment that was applied.
+    fn learn_applied(&self, world: &mut World, deployment: Arc<Deployment>) {
+        let rendered = world.learned.rendered.as_ref();
+        world.learned.applied = rendered.map(|rendered| AppliedTunnel {
+            generation: deployment.metadata.generation,
+            template_hash: Some(rendered.template_hash.clone()),
+            chain_digest: rendered.chain.clone(),
+        });
+        if let (Some(uid), Some(applied)) = (world.uid(), &world.learned.applied) {
+            self.tunnels.memory.has_applied(uid, applied.clone());
+        }
+        world.deployment = SeenDeployment::Found(deployment);
+        self.look_at_relays(world);
+    }
+
     fn learn_outcome(&self, world: &mut World, outcome: ActionOutcome) -> Remains {
         match outcome {
             ActionOutcome::Written(expose) => {
@@ -194,19 +209,7 @@ impl ExposeKind {
                 self.give_needless_turn_back(world);
             }
             ActionOutcome::Turn(turn) => world.learned.turn = Some(turn),
-            ActionOutcome::Applied(deployment) => {
-                let rendered = world.learned.rendered.as_ref();
-                world.learned.applied = rendered.map(|rendered| AppliedTunnel {
-                    generation: deployment.metadata.generation,
-                    template_hash: Some(rendered.template_hash.clone()),
-                    chain_digest: rendered.chain.clone(),
-                });
-                if let (Some(uid), Some(applied)) = (world.uid(), &world.learned.applied) {
-                    self.tunnels.memory.has_applied(uid, applied.clone());
-                }
-                world.deployment = SeenDeployment::Found(deployment);
-                self.look_at_relays(world);
-            }
+            ActionOutcome::Applied(deployment) => self.learn_applied(world, deployment),
             ActionOutcome::Refused(refusal) => world.learned.refused = Some(refusal),
             ActionOutcome::DeploymentDeleted => {
                 world.learned.is_deployment_deleted = true;

@@ -78,13 +78,18 @@ pub(super) struct Fixture {
     client: Client,
 }
 
+/// A Secret as the API server has it.
+fn stored(name: &str, data: &[(&str, &str)]) -> Value {
+    let mut secret = secret("team", name, data);
+    secret["metadata"]["resourceVersion"] = json!("1");
+    secret
+}
+
 impl Fixture {
     /// Nothing was created yet.
     pub(super) fn new(changes: &Value) -> Self {
-        let mut account = secret("team", "account", &[("password", "new"), ("old", "old")]);
-        account["metadata"]["resourceVersion"] = json!("1");
-        let mut token = secret("team", "cloud", &[("value", "secret-token")]);
-        token["metadata"]["resourceVersion"] = json!("1");
+        let account = stored("account", &[("password", "new"), ("old", "old")]);
+        let token = stored("cloud", &[("value", "secret-token")]);
         let state = Arc::new(Mutex::new(State {
             cluster: cluster(changes),
             is_cluster_gone: false,
