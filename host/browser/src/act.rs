@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Resource;
 use kube::core::Status;
 use kube::core::response::reason::ALREADY_EXISTS;
-use podloom_api::{BrowserObject, BrowserStatus, SelenosisKind, names};
+use podloom_api::{BrowserObject, BrowserStatus, Phase, SelenosisKind, names};
 use podloom_engine::answer::{Deleted, Patched, Stored};
 use podloom_engine::error::{Attempt, Error};
 use podloom_engine::kind::Context;
@@ -172,8 +172,14 @@ impl BrowserKind {
         how: PodDeletion,
     ) -> Result<ActionOutcome, Error> {
         let target = self.pod(ctx, world);
+        let version = world.own_pod();
+        let version = version.and_then(|pod| pod.metadata.resource_version.as_deref());
         let deletion = match how {
             PodDeletion::Graceful => Deletion::Graceful,
+            // It never started. If it has by now, it gets its grace period after all.
+            PodDeletion::Force if world.phase() != Some(Phase::Failed) => {
+                version.map_or(Deletion::Force, Deletion::ForceUnchanged)
+            }
             PodDeletion::Force | PodDeletion::LastResort => Deletion::Force,
         };
         match target.delete(uid, deletion, DELETE_POD).await {

@@ -65,11 +65,13 @@ impl MetadataPatch {
 
 /// How an object is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Deletion {
+pub enum Deletion<'a> {
     /// With the object's own grace period; what it owns is deleted in the background.
     Graceful,
     /// At once, with grace period 0.
     Force,
+    /// The same, unless the object was changed since it had this resourceVersion.
+    ForceUnchanged(&'a str),
 }
 
 impl<'a> Target<'a> {
@@ -257,21 +259,24 @@ impl<'a> Target<'a> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the API server rejects the request or does not answer.
+    /// Returns an error if the API server rejects the request or does not answer; a conflict if the object must be unchanged and is not.
     pub async fn delete(
         &self,
         uid: &str,
-        how: Deletion,
+        how: Deletion<'_>,
         attempt: Attempt,
     ) -> Result<Deleted, Error> {
+        let (grace_period_seconds, resource_version) = match how {
+            Deletion::Graceful => (None, None),
+            Deletion::Force => (Some(0), None),
+            Deletion::ForceUnchanged(version) => (Some(0), Some(version.to_owned())),
+        };
+        let may_change = resource_version.is_none();
         let parameters = DeleteParams {
-            grace_period_seconds: match how {
-                Deletion::Graceful => None,
-                Deletion::Force => Some(0),
-            },
+            grace_period_seconds,
             preconditions: Some(Preconditions {
                 uid: Some(uid.to_owned()),
-                resource_version: None,
+                resource_version,
             }),
             ..DeleteParams::default()
         };
@@ -280,7 +285,9 @@ impl<'a> Target<'a> {
         match self.send::<Value>(request).await? {
             Ok(_) => Ok(Deleted::Asked),
             // A conflict means that the name belongs to an object with another UID.
-            Err(kube::Error::Api(status)) if is_gone(&status) || status.is_conflict() => {
+            Err(kube::Error::Api(status))
+                if is_gone(&status) || may_change && status.is_conflict() =>
+            {
                 Ok(Deleted::Gone)
             }
             Err(error) => Err(self.failed(attempt, error)),
