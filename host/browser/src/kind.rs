@@ -291,12 +291,17 @@ impl BrowserKind {
             world.learned.metadata_rejected = self.memory.labels_were_rejected(metadata);
         }
         let cached = self.cached_pod(&world);
+        let is_noted = |pod: &SeenPod| {
+            let noted = world.pod_uid();
+            noted.is_none() || noted == pod.metadata.uid.as_deref()
+        };
         let is_taken = match cached {
-            Some(pod) if world.owns(&pod) => {
+            Some(pod) if world.owns(&pod) && is_noted(&pod) => {
                 self.take_cached(ctx, &mut world, pod);
                 return Ok(world);
             }
-            // The name was used before: the other's pod may be gone, though the cache still shows it.
+            // The name was used before, by another Browser or an earlier pod of this one, which may be gone though the cache still shows
+            // it.
             other => other.is_some(),
         };
         let mut is_overdue = false;
@@ -310,7 +315,10 @@ impl BrowserKind {
         }
         let may_hide = if world.is_deleted() {
             // Its pod has to go first, even one that no cache ever showed.
-            world.has_finalizer() && !self.memory.saw_pod_go(metadata)
+            let saw_go = world
+                .pod_uid()
+                .is_some_and(|pod| self.memory.saw_go(metadata, pod));
+            world.has_finalizer() && (is_taken || !saw_go)
         } else {
             // Only a session that is not over is lost with its pod.
             (is_taken || world.had_pod()) && !world.is_over()

@@ -20,3 +20,6 @@ pub use metrics::BrowserMetrics;
 pub use wiring::BrowserSetup;
 pub use wiring::begin;
 pub use world::Timeouts;
+
+#[cfg(test)]
+mod tests;

@@ -27,7 +27,7 @@ const FORGET: Duration = Duration::from_hours(1);
 #[derive(Clone, Default)]
 pub(crate) struct Memory(Arc<Mutex<HashMap<String, Entry>>>);
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Entry {
     /// The pod that we created, and when.
     pod: Option<(Arc<SeenPod>, Instant)>,
@@ -37,8 +37,8 @@ struct Entry {
     lacks_config: Option<Timestamp>,
     /// When its pod was first found to be late.
     late: Option<Instant>,
-    /// The watch of pods has shown that its pod is gone.
-    saw_pod_go: bool,
+    /// The UID of a pod of it of which the watch has shown that it is gone.
+    gone: Option<String>,
     /// Why its pod was evicted or preempted, from the pod's last state.
     disruption: Option<Disruption>,
     /// Why the API server last rejected our labels, and when.
@@ -95,19 +95,21 @@ impl Memory {
         })
     }
 
-    /// Notes that a pod is gone, and why: its Browser may learn it nowhere else.
-    pub(crate) fn pod_went(&self, pod: &SeenPod) {
+    /// Notes that a pod is gone, and why: its Browser may learn it nowhere else. That it is missed in a list is no proof.
+    pub(crate) fn pod_went(&self, pod: &SeenPod, is_missed: bool) {
         if let Some(owner) = pod.controller() {
             self.note_uid(owner, |entry| {
-                entry.saw_pod_go = true;
+                if !is_missed {
+                    entry.gone.clone_from(&pod.metadata.uid);
+                }
                 entry.disruption = cause::of_disruption(pod);
             });
         }
     }
 
-    /// Returns whether the watch has shown that the Browser's pod is gone.
-    pub(crate) fn saw_pod_go(&self, browser: &ObjectMeta) -> bool {
-        self.change(browser, |entry| entry.saw_pod_go)
+    /// Returns whether the watch has shown that this pod of the Browser is gone.
+    pub(crate) fn saw_go(&self, browser: &ObjectMeta, pod: &str) -> bool {
+        self.change(browser, |entry| entry.gone.as_deref() == Some(pod))
             .unwrap_or(false)
     }
 
@@ -175,7 +177,7 @@ impl Entry {
             && self.first_seen.is_none()
             && self.lacks_config.is_none()
             && self.late.is_none()
-            && !self.saw_pod_go
+            && self.gone.is_none()
             && self.disruption.is_none()
             && self.labels_rejected.is_none()
     }

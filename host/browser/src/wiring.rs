@@ -26,8 +26,8 @@ use super::pod::SeenPod;
 use super::world::Timeouts;
 
 /// Browsers in a cache. One that cannot be read hides no other.
-type Browsers = Cache<Readable<BrowserObject>>;
-type Configs = Cache<Readable<BrowserConfigObject>>;
+pub(crate) type Browsers = Cache<Readable<BrowserObject>>;
+pub(crate) type Configs = Cache<Readable<BrowserConfigObject>>;
 
 /// What the controllers of Browsers and BrowserConfigs run with.
 #[derive(Clone)]
@@ -110,14 +110,15 @@ pub async fn begin(
 }
 
 /// Notes how pods ended: by the time their Browsers are looked at, the cache no longer has them.
-fn remember(pods: &Cache<SeenPod>, memory: Memory) {
+pub(crate) fn remember(pods: &Cache<SeenPod>, memory: Memory) {
     pods.listen(move |seen| {
         if let Seen::Changed(Change {
             before: Some(pod),
             after: None,
+            is_missed,
         }) = seen
         {
-            memory.pod_went(pod);
+            memory.pod_went(pod, *is_missed);
         }
     });
 }
@@ -126,7 +127,7 @@ fn remember(pods: &Cache<SeenPod>, memory: Memory) {
 /// its namespace.
 ///
 /// A status wakes only its own BrowserConfig: with a hundred of them, each status write would wake all hundred.
-fn note_changes(configs: &Configs, changed: Wakes) {
+pub(crate) fn note_changes(configs: &Configs, changed: Wakes) {
     let neighbours = configs.clone();
     configs.listen(move |seen| {
         let namespace = match seen {
@@ -144,7 +145,10 @@ fn note_changes(configs: &Configs, changed: Wakes) {
 }
 
 /// Wakes the Browsers without a pod in namespaces that are noted. It has no end.
-fn wake_waiting(changed: &Wakes, browsers: Browsers) -> impl Future<Output = ()> + Send + use<> {
+pub(crate) fn wake_waiting(
+    changed: &Wakes,
+    browsers: Browsers,
+) -> impl Future<Output = ()> + Send + use<> {
     changed.taken().for_each(move |noted| {
         browsers.wake_if(|it| noted.includes(it.meta()) && it.0.as_ref().is_ok_and(waits));
         future::ready(())

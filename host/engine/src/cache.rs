@@ -163,6 +163,8 @@ pub struct Change<'a, K> {
     pub before: Option<&'a K>,
     /// The object now.
     pub after: Option<&'a K>,
+    /// Whether no event said so: a new list lacks what there was. It may still be there, if the list came from an API server that lags.
+    pub is_missed: bool,
 }
 
 impl<'a, K> Change<'a, K> {
@@ -513,13 +515,19 @@ impl<K: Cacheable> Part<K> {
                 tell(&Seen::Coming(object));
                 let before = now(object);
                 self.put(event);
-                let (before, after) = (before.as_deref(), Some(object));
-                tell(&Seen::Changed(Change { before, after }));
+                tell(&Seen::Changed(Change {
+                    before: before.as_deref(),
+                    after: Some(object),
+                    is_missed: false,
+                }));
             }
             Event::Delete(object) => {
                 self.put(event);
-                let (before, after) = (Some(object), None);
-                tell(&Seen::Changed(Change { before, after }));
+                tell(&Seen::Changed(Change {
+                    before: Some(object),
+                    after: None,
+                    is_missed: false,
+                }));
             }
             // What went while the watch was broken shows in no event.
             Event::InitDone => {
@@ -530,8 +538,11 @@ impl<K: Cacheable> Part<K> {
                 self.release();
                 for object in &before {
                     if now(object).is_none_or(|now| now.meta().uid != object.meta().uid) {
-                        let (before, after) = (Some(&**object), None);
-                        tell(&Seen::Changed(Change { before, after }));
+                        tell(&Seen::Changed(Change {
+                            before: Some(&**object),
+                            after: None,
+                            is_missed: true,
+                        }));
                     }
                 }
                 tell(&Seen::Listed(self.namespace.as_deref()));

@@ -29,6 +29,7 @@ pub enum UnreadNamespaces {
 }
 
 /// What every controller needs. What one kind needs besides is a field of that kind.
+#[derive(Clone)]
 pub struct Context {
     /// The client of the API server.
     pub client: Client,

@@ -58,6 +58,14 @@ pub enum Next {
     Change,
 }
 
+/// Where a pass over an object is.
+pub enum Stage<W> {
+    /// This world is planned next.
+    GoesOn(W),
+    /// It is over.
+    Ends(Next),
+}
+
 /// What all passes of a kind share.
 pub struct Passes<K: Kind> {
     pub(super) kind: Arc<K>,
@@ -160,48 +168,64 @@ impl<K: Kind> Passes<K> {
 
     /// Observes, then plans, acts and learns until the plan has no action left.
     pub async fn reconcile(&self, cached: &K::Object) -> Result<Next, Error> {
-        let mut world = match self.recent.compare(cached.meta()) {
+        let mut stage = self.look(cached).await?;
+        for _ in 0..K::TRAITS.steps {
+            match stage {
+                Stage::GoesOn(world) => stage = self.step(world).await?,
+                Stage::Ends(next) => return Ok(next),
+            }
+        }
+        match stage {
+            Stage::GoesOn(_) => Err(Error::Endless),
+            Stage::Ends(next) => Ok(next),
+        }
+    }
+
+    /// Begins a pass: observes, if the cache shows our last write.
+    pub async fn look(&self, cached: &K::Object) -> Result<Stage<K::World>, Error> {
+        let world = match self.recent.compare(cached.meta()) {
             Cached::Current => {
                 let observed = self.kind.observe(&self.ctx, cached, Source::Cache);
                 observed.await?
             }
-            Cached::Behind => return Ok(Next::CatchUp),
+            Cached::Behind => return Ok(Stage::Ends(Next::CatchUp)),
             Cached::Stale => {
                 let (client, resource) = (&self.ctx.client, &*self.resource);
                 let live = read_object(client, resource, cached.meta()).await?;
                 let Some(live) = live else {
-                    return Ok(Next::Resync);
+                    return Ok(Stage::Ends(Next::Resync));
                 };
                 self.kind.observe(&self.ctx, &live, Source::Live).await?
             }
         };
-        for _ in 0..K::TRAITS.steps {
-            let now = self.ctx.clock.now();
-            let plan;
-            (world, plan) = self.plan(world, now).await;
-            let Some(action) = plan.action else {
-                return rest(plan.then, now);
-            };
-            let outcome = self.kind.act(&self.ctx, &world, &action).await?;
-            let done = Done {
-                world: &world,
-                action: &action,
-                outcome: &outcome,
-                now,
-            };
-            self.publish(&done, plan.notices);
-            match self.learn(&mut world, outcome) {
-                Remains::Nothing => return Ok(Next::Change),
-                Remains::Unknown => return Ok(Next::Resync),
-                Remains::Object if plan.then != Then::GoOn => {
-                    // The event of our own write begins the next pass.
-                    self.recent.needs_event(K::metadata(&world));
-                    return Ok(Next::Resync);
-                }
-                Remains::Object => {}
+        Ok(Stage::GoesOn(world))
+    }
+
+    /// Makes one step of a pass: plans, acts and learns.
+    pub async fn step(&self, world: K::World) -> Result<Stage<K::World>, Error> {
+        let now = self.ctx.clock.now();
+        let (mut world, plan) = self.plan(world, now).await;
+        let Some(action) = plan.action else {
+            return rest(plan.then, now).map(Stage::Ends);
+        };
+        let outcome = self.kind.act(&self.ctx, &world, &action).await?;
+        let done = Done {
+            world: &world,
+            action: &action,
+            outcome: &outcome,
+            now,
+        };
+        self.publish(&done, plan.notices);
+        match self.learn(&mut world, outcome) {
+            Remains::Nothing => Ok(Stage::Ends(Next::Change)),
+            Remains::Unknown => Ok(Stage::Ends(Next::Resync)),
+            Remains::Object if plan.then != Then::GoOn => {
+                // The event of our own write begins the next pass.
+                self.recent.needs_event(K::metadata(&world));
+                Ok(Stage::Ends(Next::Resync))
             }
+            Remains::Object => Ok(Stage::GoesOn(world)),
         }
-        Err(Error::Endless)
     }
 
     /// Makes the plan, on a blocking thread if it is heavy.

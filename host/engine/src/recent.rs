@@ -8,7 +8,8 @@
 //! An event may come before the answer to its write. So what comes while a pass over its object runs is noted, and the end of the pass
 //! decides.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{Hash, Hasher};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -32,6 +33,7 @@ const SWEEP: Duration = Duration::from_mins(1);
 /// The last write of each object.
 pub(super) struct Recent(Mutex<Writes>);
 
+#[derive(Clone)]
 struct Writes {
     /// By UID.
     of: HashMap<String, OwnWrite>,
@@ -40,6 +42,7 @@ struct Writes {
     swept: Instant,
 }
 
+#[derive(Clone)]
 struct OwnWrite {
     /// The resourceVersion of the object after it.
     version: u64,
@@ -62,6 +65,24 @@ pub(super) enum Cached {
 }
 
 impl Recent {
+    /// Returns a copy that changes independently.
+    pub(super) fn copied(&self) -> Self {
+        Self(Mutex::new(lock(&self.0).clone()))
+    }
+
+    /// Hashes what is remembered at a time, for tests: equal ones answer equally.
+    pub(super) fn hash(&self, now: Instant, hasher: &mut impl Hasher) {
+        let writes = lock(&self.0);
+        let of = writes.of.iter().map(|(uid, write)| {
+            let is_old = now.saturating_duration_since(write.at) >= LAG_MAX;
+            let order = (uid, write.version, &write.earlier);
+            (order, write.is_awaited, is_old)
+        });
+        of.collect::<BTreeSet<_>>().hash(hasher);
+        let running = writes.running.iter();
+        running.collect::<BTreeSet<_>>().hash(hasher);
+    }
+
     /// Compares a cached object with our last write of it.
     pub(super) fn compare(&self, cached: &ObjectMeta) -> Cached {
         let mut writes = lock(&self.0);

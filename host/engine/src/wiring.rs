@@ -48,7 +48,11 @@ where
     /// The objects of this cache wake themselves when they change, but for our own writes that need no pass. After a list, all are woken:
     /// what went meanwhile has no event, and what came has one before the cache has it.
     pub fn new(own: &Own<K>) -> Self {
-        let recent = Arc::new(Recent::default());
+        Self::with(own, Arc::default())
+    }
+
+    /// Does the same for a controller that has made writes already.
+    pub(super) fn with(own: &Own<K>, recent: Arc<Recent>) -> Self {
         let (woken, writes) = (own.clone(), Arc::clone(&recent));
         own.listen(move |seen| match seen {
             Seen::Coming(_) => {}

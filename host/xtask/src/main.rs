@@ -7,6 +7,7 @@ mod control_plane;
 mod demo;
 mod deny;
 mod image;
+mod model;
 mod packages;
 mod plugins;
 mod release;
@@ -49,6 +50,9 @@ enum Command {
     /// Run the random tests with many more cases than `test` does. With --minutes, inject random faults around a running
     /// operator instead.
     Soak(soak::Arguments),
+    /// Search every history of a session within bounds, with the operator as it is shipped: what may happen to requests, watches,
+    /// processes, pods and nodes, and what people do. A history that breaks a rule is printed as a story, and kept as a case.
+    Model(model::Arguments),
     /// Regenerate committed code: the table of Pod types.
     Codegen,
     /// Build or start the control plane that the tests run on.
@@ -79,6 +83,7 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Soak(arguments) => soak::run(&arguments),
+        Command::Model(arguments) => model::run(&arguments),
         Command::Codegen => codegen::run(),
         Command::ControlPlane { action } => control_plane::run(&action),
         Command::Im => control_plane::im(),

@@ -35,7 +35,7 @@ enum Needs {
 }
 
 /// All soaks. proptest itself reads PROPTEST_CASES, and prints the smallest failing case.
-const SOAKS: [Soak; 11] = [
+const SOAKS: [Soak; 13] = [
     Soak {
         name: "paths",
         what: "100,000 random transactions on a pod: only granted paths are written, no answer depends on a value that is not granted, a rollback restores everything",
@@ -72,6 +72,13 @@ const SOAKS: [Soak; 11] = [
         needs: Needs::Nothing,
     },
     Soak {
+        name: "model",
+        what: "every history of a session with up to two faults, and 20,000 long random histories of two sessions; takes hours",
+        command: "test --release --package podloom-browser --lib tests::model::no_history_breaks_a_rule -- --exact --nocapture",
+        setting: Some(("PODLOOM_MODEL", "2 1 1 20000")),
+        needs: Needs::Nothing,
+    },
+    Soak {
         name: "cleaner",
         what: "1,000 Cleaners on a real control plane, each with a fault at a random time: nothing is deleted that their conditions did not name",
         command: "test --package podloom-tests --test blackbox cleaner_storm -- --nocapture",
@@ -81,7 +88,7 @@ const SOAKS: [Soak; 11] = [
     Soak {
         name: "lives",
         what: "sessions on a real control plane, each with its operator killed in or after another of its writes, or with another change of a watch left out: each has one pod and the right end, and nothing is left",
-        command: "test --package podloom-tests --test blackbox -- browser_killed unobserved",
+        command: "test --package podloom-tests --test blackbox -- browser_killed unobserved what_no_watch_shows",
         setting: Some(("PODLOOM_LIVES", "all")),
         needs: Needs::Operator,
     },

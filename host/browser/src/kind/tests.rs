@@ -23,7 +23,7 @@ use crate::pod::SeenPod;
 use crate::world::Timeouts;
 
 /// A chain without plugins.
-struct Untouched;
+pub(crate) struct Untouched;
 
 impl PodMutator for Untouched {
     fn mutate(&self, pod: Value, _: PodRequest) -> BoxFuture<'_, Result<MutatedPod, RejectedPod>> {

@@ -1,11 +1,63 @@
-use std::sync::Arc;
+use std::fmt::Write;
+use std::hash::DefaultHasher;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::core::ObjectMeta;
 
-use super::Memory;
+use podloom_turns::lock;
+use tokio::time::Instant;
+
+use super::{Entry, LABELS_PAUSE, Memory};
 use crate::pod::SeenPod;
+use crate::tests::model::{Hashed, whole};
+
+/// For the search through all histories.
+impl Memory {
+    /// Returns a copy that changes independently. Times are whole seconds.
+    pub(crate) fn copied(&self) -> Self {
+        let copied = |(uid, entry): (&String, &Entry)| {
+            let entry = Entry {
+                first_seen: entry.first_seen.map(whole),
+                lacks_config: entry.lacks_config.map(whole),
+                ..entry.clone()
+            };
+            (uid.clone(), entry)
+        };
+        Self(Arc::new(Mutex::new(
+            lock(&self.0).iter().map(copied).collect(),
+        )))
+    }
+
+    /// Hashes what is known. What was long ago is the same for all of its pauses.
+    pub(crate) fn hash(&self, now: Instant, hasher: &mut DefaultHasher) {
+        let entries = lock(&self.0);
+        let mut entries: Vec<_> = entries.iter().collect();
+        entries.sort_unstable_by_key(|(uid, _)| *uid);
+        let is_old = |at: Instant| now.saturating_duration_since(at) >= LABELS_PAUSE;
+        for (uid, entry) in entries {
+            let Entry {
+                pod,
+                first_seen,
+                lacks_config,
+                late,
+                gone,
+                disruption,
+                labels_rejected,
+                at: _,
+            } = entry;
+            let pod = pod.as_ref().map(|(pod, at)| (pod, is_old(*at)));
+            let late = late.map(is_old);
+            let labels = labels_rejected.as_ref().map(|(why, at)| (why, is_old(*at)));
+            let (first_seen, lacks_config) = (first_seen.map(whole), lacks_config.map(whole));
+            let _ = write!(
+                Hashed(hasher),
+                "{uid}{pod:?}{first_seen:?}{lacks_config:?}{late:?}{gone:?}{disruption:?}{labels:?}"
+            );
+        }
+    }
+}
 
 fn browser(uid: &str, version: &str) -> ObjectMeta {
     ObjectMeta {
@@ -87,11 +139,12 @@ fn the_reason_of_an_eviction_is_known_when_the_pod_is_gone() {
         .unwrap()
     };
     let memory = Memory::default();
-    memory.pod_went(&pod(serde_json::json!([])));
+    memory.pod_went(&pod(serde_json::json!([])), false);
     assert_eq!(memory.disruption(&browser("a", "10")), None);
-    memory.pod_went(&pod(serde_json::json!([
+    let evicted = pod(serde_json::json!([
         { "type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC", "message": "PodGC: node no longer exists" },
-    ])));
+    ]));
+    memory.pod_went(&evicted, true);
     let cause = memory.disruption(&browser("a", "10")).unwrap();
     assert_eq!(cause.reason, "DeletionByPodGC");
     assert_eq!(memory.disruption(&browser("b", "10")), None);

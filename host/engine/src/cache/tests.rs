@@ -131,7 +131,7 @@ fn name<K: Resource>(seen: &Seen<'_, K>) -> String {
     let of = |object: &K| object.meta().uid.clone().unwrap_or_default();
     match seen {
         Seen::Coming(_) => "coming".to_owned(),
-        Seen::Changed(Change { before, after }) => {
+        Seen::Changed(Change { before, after, .. }) => {
             let uids = [before, after].map(|it| it.map(of).unwrap_or_default());
             uids.join(" -> ")
         }

@@ -65,6 +65,7 @@ pub(super) fn listen(exposes: &Exposes, tunnels: Tunnels) {
         Seen::Changed(Change {
             before: Some(gone),
             after: None,
+            ..
         }) => {
             let (namespace, name) = id(gone.meta());
             // Another one of this name may be there.

@@ -67,6 +67,7 @@ fn change<'a, K>(before: &'a K, after: &'a K) -> Change<'a, K> {
     Change {
         before: Some(before),
         after: Some(after),
+        is_missed: false,
     }
 }
 
@@ -77,6 +78,7 @@ fn a_new_cluster_wakes_its_cloud_and_the_provider() {
     hub.cluster(&Change {
         before: None,
         after: Some(&new),
+        is_missed: false,
     });
     assert_eq!(hub.clouds(), ["dummy"]);
     assert_eq!(hub.global_providers(), ["im"]);
@@ -93,6 +95,7 @@ fn a_status_of_a_cluster_wakes_nobody_unless_it_needs_something_else() {
     let gone = Change {
         before: Some(&before),
         after: None,
+        is_missed: false,
     };
     hub.cluster(&gone);
     assert_eq!(hub.clouds(), ["dummy"]);
@@ -163,6 +166,7 @@ fn a_cluster_that_loses_its_infrastructure_wakes_the_one_that_wants_it() {
     let gone = Change {
         before: Some(&has),
         after: None,
+        is_missed: false,
     };
     hub.cluster(&gone);
     assert_eq!(hub.clusters(), ["b"]);

@@ -126,7 +126,7 @@ async fn the_reason_of_an_eviction_is_known_while_the_end_is_confirmed() {
     let controller = configured(controller_of(Some(unpullable())));
     let mut evicted = unpullable();
     evicted["status"]["conditions"] = json!([{ "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI" }]);
-    controller.memory.pod_went(&typed_pod(evicted));
+    controller.memory.pod_went(&typed_pod(evicted), false);
     pass(&controller, &client, &browser(60)).await.unwrap();
     assert_eq!(server.status()["reason"], "EvictionByEvictionAPI");
 }
@@ -372,6 +372,7 @@ async fn no_pod_is_created_for_what_a_cache_alone_shows() {
 #[tokio::test]
 async fn a_deleted_browser_waits_for_a_pod_that_nobody_knows_of() {
     let mut deleted = browser(60);
+    deleted["status"] = json!({ "podUID": "pod-new" });
     deleted["metadata"]["deletionTimestamp"] = json!(ago(1));
     let (_, client, requests) = Server::new(deleted.clone(), |request| match request {
         _ if request == format!("GET {POD}") => (200, fresh("Running")),
@@ -383,7 +384,9 @@ async fn a_deleted_browser_waits_for_a_pod_that_nobody_knows_of() {
     let expected = [format!("GET {POD}"), format!("DELETE {POD}")];
     assert_eq!(requests.made(), expected);
     // One that was seen to go needs no look.
-    controller.memory.pod_went(&typed_pod(fresh("Running")));
+    controller
+        .memory
+        .pod_went(&typed_pod(fresh("Running")), false);
     pass(&controller, &client, &deleted).await.unwrap();
     assert_eq!(requests.made()[2..], [format!("PATCH {BROWSER}")]);
 }
