@@ -172,8 +172,8 @@ impl BrowserKind {
         how: PodDeletion,
     ) -> Result<ActionOutcome, Error> {
         let target = self.pod(ctx, world);
-        let version = world.own_pod();
-        let version = version.and_then(|pod| pod.metadata.resource_version.as_deref());
+        let seen = world.own_pod();
+        let version = seen.and_then(|pod| pod.metadata.resource_version.as_deref());
         let deletion = match how {
             PodDeletion::Graceful => Deletion::Graceful,
             // It never started. If it has by now, it gets its grace period after all.

@@ -37,7 +37,7 @@ struct Entry {
     lacks_config: Option<Timestamp>,
     /// When its pod was first found to be late.
     late: Option<Instant>,
-    /// The UID of a pod of it of which the watch has shown that it is gone.
+    /// The UID of its last pod that an event of the watch has shown to be gone.
     gone: Option<String>,
     /// Why its pod was evicted or preempted, from the pod's last state.
     disruption: Option<Disruption>,
