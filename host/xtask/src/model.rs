@@ -1,41 +1,47 @@
 //! `cargo xtask model`: every history of a session, within bounds.
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use crate::run;
 
-/// How much of what has no end by itself can happen in one history.
+/// What is searched, and how far.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Faults: requests that are lost, late, refused or half done, watches that break or go back, operators that are killed.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    faults: u8,
-    /// What people do to Browsers, BrowserConfigs and pods, and what goes wrong on nodes.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    acts: u8,
-    /// How often 31 seconds pass, which is longer than each of the operator's pauses, and half of its timeouts here.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    ticks: u8,
+    /// How much can happen in one history of what has no end by itself; each is one search. FAULTS: requests that are lost, late, refused
+    /// or half done, watches that break or go back, operators that are killed. ACTS: what people do to Browsers, BrowserConfigs and pods,
+    /// and what goes wrong on nodes. TICKS: how often 31 seconds pass, which is longer than each of the operator's pauses, and half of its
+    /// timeouts here. A search grows tenfold with each.
+    #[arg(long, value_name = "FAULTS,ACTS,TICKS", value_parser = bounds, default_values = ["1,1,0", "1,0,1", "0,2,0", "0,1,1"])]
+    within: Vec<String>,
     /// How many long random histories of two sessions follow.
     #[arg(long, value_name = "N", default_value_t = 1000)]
     random: u32,
 }
 
+/// Reads bounds, and returns them as the search reads them.
+fn bounds(text: &str) -> Result<String> {
+    let numbers: Vec<&str> = text.split(',').collect();
+    ensure!(numbers.len() == 3, "write three numbers, such as 1,1,0");
+    for number in &numbers {
+        let _: u8 = number
+            .parse()
+            .with_context(|| format!("{number} is no number from 0 to 255"))?;
+    }
+    Ok(numbers.join(" "))
+}
+
 /// Searches all histories within these bounds, and then random ones.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let Arguments {
-        faults,
-        acts,
-        ticks,
-        random,
-    } = arguments;
-    let bounds = format!("{faults} {acts} {ticks} {random}");
+    let Arguments { within, random } = arguments;
+    let searches = within.iter().map(|bounds| format!("{bounds} 0"));
+    let mut searches: Vec<String> = searches.collect();
+    searches.push(format!("0 0 0 {random}"));
     let mut cargo = run::cargo(["test", "--quiet", "--release"]);
     cargo
         .args(["--package", "podloom-browser", "--lib"])
         .args(["tests::model::no_history_breaks_a_rule", "--"])
         .args(["--exact", "--nocapture"])
-        .env("PODLOOM_MODEL", bounds);
+        .env("PODLOOM_MODEL", searches.join(","));
     run::succeed(&mut cargo)
 }
