@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::flaws::Flaw;
 use super::rig::{Fault, Process, Turn, WATCHED, time};
-use super::rules::{self, Carried};
+use super::rules::{self, Carried, Sent};
 
 /// How much of what has no end by itself can happen in one history.
 #[derive(Clone, Copy, Debug, Hash)]
@@ -214,7 +214,9 @@ impl Sessions {
         next.late = None;
         let (_, effect) = next.store.answer(late);
         let what = format!("what was on its way arrives: {late}");
-        let checked = effect.map_or(Ok(()), |effect| next.note(&state.store, &effect, None));
+        let checked = effect.map_or(Ok(()), |effect| {
+            next.note(&state.store, &effect, Sent::Late)
+        });
         Some((what, checked.map(|()| next)))
     }
 }
@@ -237,22 +239,17 @@ impl State {
         next.store = turn.store;
         next.process = turn.process;
         next.late = turn.late.or(next.late);
-        let told = Some(turn.told);
+        let sent = Sent::InTime(turn.heard);
         let mut effects = turn.effects.iter();
-        let checked = effects.try_for_each(|effect| next.note(&self.store, effect, told));
+        let checked = effects.try_for_each(|effect| next.note(&self.store, effect, sent));
         (
             format!("the operator {asked}{fault}"),
             checked.map(|()| next),
         )
     }
 
-    /// Checks what a write has changed, and notes what the rules have to know of it. Nobody is told what was on its way for long.
-    fn note(
-        &mut self,
-        before: &Store,
-        effect: &Effect,
-        told: Option<Option<bool>>,
-    ) -> Result<(), Broken> {
+    /// Checks what a write has changed, and notes what the rules have to know of it.
+    fn note(&mut self, before: &Store, effect: &Effect, sent: Sent) -> Result<(), Broken> {
         if effect.asked.resource == "pods"
             && let (None, Some(pod)) = (&effect.before, &effect.after)
         {
@@ -261,15 +258,14 @@ impl State {
             let is_settled = before.get(WATCHED[0], name).is_none_or(|browser| {
                 browser.is_deleted() || browser.value["status"]["podUID"].is_string()
             });
-            if told.is_none() && (is_settled || self.process.is_at_work(name)) {
+            if sent == Sent::Late && (is_settled || self.process.is_at_work(name)) {
                 self.unforeseen.push(pod.uid().to_owned());
             }
         }
         rules::check(&Carried {
             effect,
             store: before,
-            told: told.flatten(),
-            is_late: told.is_none(),
+            sent,
             running: &self.running,
             made: &self.made,
             unforeseen: &self.unforeseen,

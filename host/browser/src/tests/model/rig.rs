@@ -125,11 +125,19 @@ pub(super) struct Process {
     pub(super) waiting: BTreeSet<String>,
 }
 
+/// What the API server said last in a pass about its Browser.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) enum Heard {
+    #[default]
+    Nothing,
+    Lives,
+    Gone,
+}
+
 #[derive(Clone)]
 struct Pass {
     world: World,
-    /// Whether the API server said last in this pass that the Browser lives; none if it said nothing.
-    told: Option<bool>,
+    heard: Heard,
 }
 
 /// What a step of the operator did.
@@ -139,8 +147,8 @@ pub(super) struct Turn {
     pub(super) asked: Vec<Asked>,
     pub(super) effects: Vec<Effect>,
     pub(super) late: Option<Asked>,
-    /// Whether the API server said in this pass that the Browser lives, before what was written last.
-    pub(super) told: Option<bool>,
+    /// What was heard before the last write.
+    pub(super) heard: Heard,
 }
 
 /// The API server's side of a step.
@@ -156,15 +164,15 @@ struct Done {
     asked: Vec<Asked>,
     effects: Vec<Effect>,
     late: Option<Asked>,
-    told: Option<bool>,
-    told_before_write: Option<bool>,
+    heard: Heard,
+    heard_before_write: Heard,
 }
 
 impl Desk {
     fn answer(&mut self, asked: &Asked) -> Option<Answer> {
         self.turn.asked.push(asked.clone());
         if asked.writes() {
-            self.turn.told_before_write = self.turn.told;
+            self.turn.heard_before_write = self.turn.heard;
         }
         let meets = |fault: &Fault| asked.writes() != (*fault == Fault::Unread);
         let answer = match self.fault.take_if(|fault| meets(fault)) {
@@ -209,7 +217,7 @@ impl Desk {
         let lives = object["metadata"]["uid"] == json!(self.about.1);
         let is_refused = *code == 409 || *code == 500;
         if !is_refused {
-            self.turn.told = Some(lives);
+            self.turn.heard = if lives { Heard::Lives } else { Heard::Gone };
         }
     }
 }
@@ -381,13 +389,13 @@ impl Process {
         }
         let rig = Rig::at(ticks);
         let (passes, kind) = rig.passes(&process, store, flaw);
-        let told = begun.as_ref().and_then(|pass| pass.told);
+        let heard = begun.as_ref().map_or(Heard::Nothing, |pass| pass.heard);
         *rig.desk.lock().unwrap() = Some(Desk {
             store: store.clone(),
             fault,
             about: (name, seen.metadata.uid.clone().unwrap_or_default()),
             turn: Done {
-                told,
+                heard,
                 ..Done::default()
             },
         });
@@ -407,14 +415,14 @@ impl Process {
             }
         });
         let Desk { store, turn, .. } = rig.desk.lock().unwrap().take()?;
-        process.end(name, &seen.metadata, end, turn.told);
+        process.end(name, &seen.metadata, end, turn.heard);
         Some(Turn {
             store,
             process,
             asked: turn.asked,
             effects: turn.effects,
             late: turn.late,
-            told: turn.told_before_write,
+            heard: turn.heard_before_write,
         })
     }
 
@@ -431,12 +439,12 @@ impl Process {
         name: &'static str,
         browser: &ObjectMeta,
         end: Result<Stage<World>, Error>,
-        told: Option<bool>,
+        heard: Heard,
     ) {
         let next = match end {
             Ok(Stage::GoesOn(world)) => {
                 let world = rounded(world);
-                self.passes.insert(name, Pass { world, told });
+                self.passes.insert(name, Pass { world, heard });
                 return;
             }
             Ok(Stage::Ends(next)) => next,
@@ -464,7 +472,7 @@ impl Process {
         self.memory.hash(now, hasher);
         (&self.due, &self.waiting).hash(hasher);
         for (name, pass) in &self.passes {
-            (name, pass.told).hash(hasher);
+            (name, pass.heard).hash(hasher);
             let World {
                 browser,
                 configs,

@@ -4,18 +4,23 @@ use podloom_api::names;
 use podloom_scripted::search::Broken;
 use podloom_scripted::store::{Effect, Store, Stored, written};
 
-use super::rig::{self, WATCHED};
+use super::rig::{self, Heard, WATCHED};
+
+/// How a write came to the API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sent {
+    /// Its sender waits for the answer, and had heard this of the Browser.
+    InTime(Heard),
+    /// It was on its way for so long that nobody waits.
+    Late,
+}
 
 /// A write that the API server has carried out, and what was before.
 pub(super) struct Carried<'a> {
     pub(super) effect: &'a Effect,
     /// What the API server had before.
     pub(super) store: &'a Store,
-    /// Whether the API server said last in the same pass that the Browser lives. True for what was on its way for long: nobody waited
-    /// for it.
-    pub(super) told: Option<bool>,
-    /// Whether it was on its way for long.
-    pub(super) is_late: bool,
+    pub(super) sent: Sent,
     /// Pods whose containers still run though the API server has no pod any more, by their UID and the Browser's.
     pub(super) running: &'a [(String, String)],
     /// Pods that were made, by their UID and the Browser's.
@@ -83,6 +88,10 @@ pub(super) fn check_rest(store: &Store) -> Result<(), Broken> {
 }
 
 impl Carried<'_> {
+    fn is_late(&self) -> bool {
+        self.sent == Sent::Late
+    }
+
     fn is(&self, method: &str, resource: &str) -> bool {
         self.effect.asked.method == method && self.effect.asked.resource == resource
     }
@@ -133,7 +142,7 @@ fn has_ended(browser: &Stored) -> bool {
 }
 
 fn a_session_has_one_pod(carried: &Carried<'_>) -> Option<String> {
-    let pod = carried.created().filter(|_| !carried.is_late)?;
+    let pod = carried.created().filter(|_| !carried.is_late())?;
     let mut running = carried.running.iter();
     if let Some((other, _)) = running.find(|(_, owner)| owner == pod.controller()) {
         return Some(format!("containers of its pod {other} still run"));
@@ -146,7 +155,7 @@ fn a_session_has_one_pod(carried: &Carried<'_>) -> Option<String> {
 
 fn nothing_is_made_for_what_is_gone(carried: &Carried<'_>) -> Option<String> {
     let pod = carried.created()?;
-    let is_known = carried.is_late || carried.told == Some(true);
+    let is_known = carried.is_late() || carried.sent == Sent::InTime(Heard::Lives);
     (!is_known).then(|| {
         format!(
             "the API server did not say that Browser {} lives",
@@ -157,7 +166,7 @@ fn nothing_is_made_for_what_is_gone(carried: &Carried<'_>) -> Option<String> {
 
 fn the_finalizer_comes_first(carried: &Carried<'_>) -> Option<String> {
     let browser = carried.browser_of(carried.created()?)?;
-    (!has_finalizer(browser) && !carried.is_late).then(|| "a pod was made without it".to_owned())
+    (!has_finalizer(browser) && !carried.is_late()).then(|| "a pod was made without it".to_owned())
 }
 
 fn the_finalizer_goes_last(carried: &Carried<'_>) -> Option<String> {
