@@ -386,6 +386,11 @@ impl<K: Cacheable> Cache<K> {
         &self.0.watch.resource
     }
 
+    /// Returns what is watched, and how.
+    pub fn watch(&self) -> &Watch<K> {
+        &self.0.watch
+    }
+
     /// Wakes an object. One that no watch covers is nobody's.
     pub fn wake(&self, namespace: Option<&str>, name: &str) {
         for part in self.covering(namespace) {

@@ -41,6 +41,15 @@ impl Clock {
         }
     }
 
+    /// Returns a clock that stands still at this time, for tests.
+    #[must_use]
+    pub fn standing(at: Timestamp) -> Self {
+        Self {
+            began: Instant::now() + Duration::from_hours(1_000),
+            origin: Arc::new(AtomicI64::new(at.as_microsecond())),
+        }
+    }
+
     /// Returns the time.
     #[must_use]
     pub fn now(&self) -> Timestamp {

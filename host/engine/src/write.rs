@@ -173,8 +173,8 @@ impl<'a> Target<'a> {
     /// Writes what differs in the status, and returns the updated object; none if it does not exist any more.
     ///
     /// Conditions are written as a whole list: one that another writer added since the object was `seen` would be lost. Of an object within
-    /// the status only the differences are written, and combined with those of another writer it may be invalid. So a patch with either
-    /// includes the resourceVersion.
+    /// the status only the differences are written, and combined with those of another writer it may be invalid. What is removed may be
+    /// something else by the time when the patch arrives. So a patch with any of them includes the resourceVersion.
     ///
     /// # Errors
     ///
@@ -193,7 +193,8 @@ impl<'a> Target<'a> {
             .map_err(|error| self.failed(Attempt::WRITE_STATUS, kube::Error::SerdeError(error)))?;
         // With the UID, a new object of the same name cannot get the old one's status.
         let mut metadata = json!({ "uid": seen.uid });
-        if status.contains_key("conditions") || status.values().any(Value::is_object) {
+        let may_lose = |it: &Value| it.is_object() || it.is_null();
+        if status.contains_key("conditions") || status.values().any(may_lose) {
             metadata["resourceVersion"] = json!(seen.resource_version);
         }
         let patch = json!({ "metadata": metadata, "status": status });

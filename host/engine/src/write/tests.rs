@@ -78,24 +78,34 @@ async fn a_status_names_the_version_only_where_another_writer_could_lose() {
     let resource = lamps();
     let mut seen = lamp("team", "a", 1).metadata;
     seen.resource_version = Some("7".to_owned());
-    for (wanted, expected) in [
-        (json!({ "phase": "Lit" }), json!({ "uid": "a" })),
+    let lit = json!({ "phase": "Lit" });
+    for (before, wanted, written, needs_version) in [
+        (None, lit.clone(), lit.clone(), false),
         (
+            None,
             json!({ "conditions": [] }),
-            json!({ "uid": "a", "resourceVersion": "7" }),
+            json!({ "conditions": [] }),
+            true,
         ),
         (
+            None,
             json!({ "light": { "color": "red" } }),
-            json!({ "uid": "a", "resourceVersion": "7" }),
+            json!({ "light": { "color": "red" } }),
+            true,
         ),
+        (Some(lit), json!({}), json!({ "phase": null }), true),
     ] {
         let (_, sent) = asked(Some("team"), async |client| {
             let target = Target::of(&client, &resource, &seen, "test");
-            target.write_status::<Value, _>(&seen, None, &wanted).await
+            let before = before.as_ref();
+            target
+                .write_status::<Value, _>(&seen, before, &wanted)
+                .await
         })
         .await;
-        assert_eq!(sent["metadata"], expected);
-        assert_eq!(sent["status"], wanted);
+        let version = needs_version.then_some("7");
+        assert_eq!(sent["metadata"]["resourceVersion"].as_str(), version);
+        assert_eq!(sent["status"], written);
     }
 }
 
