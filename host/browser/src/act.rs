@@ -176,7 +176,7 @@ impl BrowserKind {
         let version = seen.and_then(|pod| pod.metadata.resource_version.as_deref());
         let deletion = match how {
             PodDeletion::Graceful => Deletion::Graceful,
-            // It never started. If it has by now, it gets its grace period after all.
+            // It never started, or was forced before. If it has started by now, it gets its grace period after all.
             PodDeletion::Force if world.phase() != Some(Phase::Failed) => {
                 version.map_or(Deletion::Force, Deletion::ForceUnchanged)
             }

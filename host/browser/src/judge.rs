@@ -49,6 +49,8 @@ impl Verdict {
 pub(crate) fn judge(world: &World, timeouts: &Timeouts, now: Timestamp) -> Verdict {
     match world.pod.as_deref() {
         None if world.had_pod() => lost(world),
+        // It has the name, and was read: the session's own pod went before it came.
+        Some(pod) if !world.owns(pod) && world.had_pod() => lost(world),
         None => without_pod(world, timeouts, now),
         Some(pod) if !world.owns(pod) => taken(world, pod, timeouts, now),
         Some(pod) if pod.metadata.deletion_timestamp.is_some() => going(pod),

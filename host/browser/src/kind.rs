@@ -320,13 +320,13 @@ impl BrowserKind {
                 .is_some_and(|pod| self.memory.saw_go(metadata, pod));
             world.has_finalizer() && (is_taken || !saw_go)
         } else {
-            // Only a session that is not over is lost with its pod.
-            (is_taken || world.had_pod()) && !world.is_over()
+            // Only a session that is not over is lost with its pod. One that is over may have a pod that came late: it is deleted.
+            is_taken || world.had_pod() && !world.is_over()
         };
         if world.pod.is_none() && (is_overdue || may_hide) {
             world.pod = self.read_pod(ctx, &world).await?;
         }
-        if world.lacks_pod() && !world.is_over() {
+        if world.own_pod().is_none() && !world.had_pod() && !world.is_over() {
             world.first_seen = Some(self.memory.first_seen(metadata, ctx.clock.now()));
         }
         if world.pod.is_none() {

@@ -37,7 +37,7 @@ struct Entry {
     lacks_config: Option<Timestamp>,
     /// When its pod was first found to be late.
     late: Option<Instant>,
-    /// The UID of its last pod that an event of the watch has shown to be gone.
+    /// The UID of its last pod that was shown to be gone.
     gone: Option<String>,
     /// Why its pod was evicted or preempted, from the pod's last state.
     disruption: Option<Disruption>,
@@ -95,16 +95,17 @@ impl Memory {
         })
     }
 
-    /// Notes that a pod is gone, and why: its Browser may learn it nowhere else. That it is missed in a list is no proof.
-    pub(crate) fn pod_went(&self, pod: &SeenPod, is_missed: bool) {
-        if let Some(owner) = pod.controller() {
-            self.note_uid(owner, |entry| {
-                if !is_missed {
-                    entry.gone.clone_from(&pod.metadata.uid);
-                }
-                entry.disruption = cause::of_disruption(pod);
-            });
-        }
+    /// Notes that the watch shows a pod of the Browser no more, and why it went: the Browser may learn it nowhere else.
+    ///
+    /// It is gone if an event said so, and it had no grace period left: the API server marks a pod like this before it removes it. That a
+    /// list lacks it is no proof, and a pod that loses our label is gone from the watch alone.
+    pub(crate) fn pod_went(&self, browser: &ObjectMeta, pod: &SeenPod, is_missed: bool) {
+        self.note(browser, |entry| {
+            if !is_missed && pod.metadata.deletion_grace_period_seconds == Some(0) {
+                entry.gone.clone_from(&pod.metadata.uid);
+            }
+            entry.disruption = cause::of_disruption(pod);
+        });
     }
 
     /// Returns whether the watch has shown that this pod of the Browser is gone.
@@ -149,12 +150,8 @@ impl Memory {
     }
 
     fn note<T>(&self, browser: &ObjectMeta, change: impl FnOnce(&mut Entry) -> T) -> T {
-        self.note_uid(uid(browser), change)
-    }
-
-    fn note_uid<T>(&self, uid: &str, change: impl FnOnce(&mut Entry) -> T) -> T {
         let mut entries = lock(&self.0);
-        let entry = entries.entry(uid.to_owned()).or_default();
+        let entry = entries.entry(uid(browser).to_owned()).or_default();
         entry.at = Some(Instant::now());
         change(entry)
     }

@@ -22,12 +22,18 @@ use super::world::{Action, PodDeletion, Timeouts, World, instant};
 const SETTLED: Duration = Duration::from_secs(30);
 /// How often to look at a pod that the watch does not show, such as one without our label.
 const UNWATCHED: Duration = Duration::from_secs(5);
+/// When to try again to set the finalizer of a session that has its pod already.
+const UNMARKED: Duration = Duration::from_secs(30);
 
 /// Decides the next step for a Browser, from its world alone.
 pub(crate) fn plan(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan<Action> {
     let mut plan = confirmed(world, next_step(world, timeouts, now));
     if plan.action.is_none() && world.own_pod().is_some() && !world.pod_is_watched {
         plan.then = plan.then.by(later(now, UNWATCHED));
+    }
+    let is_unmarked = !world.has_finalizer() && world.learned.metadata_rejected.is_some();
+    if plan.action.is_none() && is_unmarked {
+        plan.then = plan.then.by(later(now, UNMARKED));
     }
     plan
 }

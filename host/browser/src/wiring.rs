@@ -56,15 +56,9 @@ pub async fn begin(
     let browsers = Cache::new(scopes, Watch::of_kind::<BrowserKind>("Browsers", &browser));
     let configs = Watch::of_kind::<BrowserConfigKind>("BrowserConfigs", &config);
     let configs = Cache::new(scopes, configs);
-    let pods: Cache<SeenPod> = Cache::new(
-        scopes,
-        Watch {
-            label: names::label::BROWSER,
-            ..Watch::of("Pod", "Pods")
-        },
-    );
+    let pods = Cache::new(scopes, watch_of_pods());
     let (memory, changed) = (Memory::default(), Wakes::default());
-    remember(&pods, memory.clone());
+    remember(&pods, &browsers, memory.clone());
     note_changes(&configs, changed.clone());
     let of_browsers = Wiring::<BrowserKind>::new(&browsers)
         .owns(&pods)
@@ -109,16 +103,34 @@ pub async fn begin(
         .boxed()
 }
 
+/// Pods of Browsers are watched. One that loses our label leaves the watch as if it were gone.
+pub(crate) fn watch_of_pods() -> Watch<SeenPod> {
+    Watch {
+        label: names::label::BROWSER,
+        ..Watch::of("Pod", "Pods")
+    }
+}
+
 /// Notes how pods ended: by the time their Browsers are looked at, the cache no longer has them.
-pub(crate) fn remember(pods: &Cache<SeenPod>, memory: Memory) {
+///
+/// Anybody can create pods that name an owner, so only those of Browsers that exist are noted.
+pub(crate) fn remember(pods: &Cache<SeenPod>, browsers: &Browsers, memory: Memory) {
+    let browsers = browsers.clone();
     pods.listen(move |seen| {
-        if let Seen::Changed(Change {
+        let Seen::Changed(Change {
             before: Some(pod),
             after: None,
             is_missed,
         }) = seen
-        {
-            memory.pod_went(pod, *is_missed);
+        else {
+            return;
+        };
+        let Some(owner) = pod.owner() else {
+            return;
+        };
+        let browser = browsers.get(pod.metadata.namespace.as_deref(), &owner.name);
+        if let Some(browser) = browser.filter(|it| it.meta().uid.as_ref() == Some(&owner.uid)) {
+            memory.pod_went(browser.meta(), pod, *is_missed);
         }
     });
 }

@@ -31,6 +31,7 @@ const IMAGE: &str = "podloom-image";
 const INFRASTRUCTURE: &str = "podloom-infrastructure";
 const MANIFEST: &str = "podloom-manifest";
 const METRICS: &str = "podloom-metrics";
+const MODEL: &str = "podloom-model";
 const MUTATION: &str = "podloom-mutation";
 const MUTATORS: &str = "podloom-mutators";
 const POD_PATH: &str = "podloom-pod-path";
@@ -49,7 +50,7 @@ const WASM: &str = "wasm32-unknown-unknown";
 /// What the control loop must never see, whatever its features.
 const NO_KUBERNETES: &[&str] = &["kube", "k8s-openapi", "wasmtime"];
 
-const ROOMS: [Room; 31] = [
+const ROOMS: [Room; 32] = [
     Room {
         name: API,
         may_use: &[],
@@ -270,6 +271,13 @@ const ROOMS: [Room; 31] = [
     Room {
         name: SCRIPTED,
         may_use: &[],
+        never: &["wasmtime"],
+    },
+    Room {
+        name: MODEL,
+        may_use: &[
+            API, ENGINE, METRICS, MUTATION, POD_PATH, SCRIPTED, SYNTAX, TURNS,
+        ],
         never: &["wasmtime"],
     },
     Room {

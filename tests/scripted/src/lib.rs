@@ -7,9 +7,6 @@
     reason = "this is all test code: what goes wrong fails the test that asked"
 )]
 
-pub mod search;
-pub mod store;
-
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -87,28 +84,6 @@ pub fn scripted(
         }
     });
     (Client::new(service, "default"), requests)
-}
-
-/// A client of an API server that answers as it is said, or breaks the connection.
-pub fn answering(
-    answer: impl Fn(store::Asked) -> Option<store::Answer> + Send + Sync + 'static,
-) -> Client {
-    let answer = Arc::new(answer);
-    let service = service_fn(move |request: Request<Body>| {
-        let answer = Arc::clone(&answer);
-        async move {
-            let (parts, body) = request.into_parts();
-            let body = body.collect_bytes().await?;
-            let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
-            let query = parts.uri.query().unwrap_or_default();
-            let asked = store::Asked::new(parts.method, parts.uri.path(), query, body);
-            let broken = || io::Error::from(io::ErrorKind::ConnectionReset);
-            let (code, answer) = answer(asked).ok_or_else(broken)?;
-            let body = Body::from(serde_json::to_vec(&answer)?);
-            Ok::<_, BoxError>(Response::builder().status(code).body(body)?)
-        }
-    });
-    Client::new(service, "default")
 }
 
 /// How an API server fails.

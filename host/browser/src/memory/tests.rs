@@ -11,7 +11,8 @@ use tokio::time::Instant;
 
 use super::{Entry, LABELS_PAUSE, Memory};
 use crate::pod::SeenPod;
-use crate::tests::model::{Hashed, whole};
+use podloom_model::process::Hashed;
+use podloom_model::whole;
 
 /// For the search through all histories.
 impl Memory {
@@ -139,12 +140,12 @@ fn the_reason_of_an_eviction_is_known_when_the_pod_is_gone() {
         .unwrap()
     };
     let memory = Memory::default();
-    memory.pod_went(&pod(serde_json::json!([])), false);
+    memory.pod_went(&browser("a", "10"), &pod(serde_json::json!([])), false);
     assert_eq!(memory.disruption(&browser("a", "10")), None);
     let evicted = pod(serde_json::json!([
         { "type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC", "message": "PodGC: node no longer exists" },
     ]));
-    memory.pod_went(&evicted, true);
+    memory.pod_went(&browser("a", "10"), &evicted, true);
     let cause = memory.disruption(&browser("a", "10")).unwrap();
     assert_eq!(cause.reason, "DeletionByPodGC");
     assert_eq!(memory.disruption(&browser("b", "10")), None);

@@ -1,173 +1,258 @@
-//! Every history of a session within bounds: the operator as it is shipped, against a model of the API server, of nodes, and of people.
-//!
-//! `cargo xtask model` searches all of them; the tests here search short ones and some random ones. A pass may begin at any time, a cache
-//! may show any older state that a watch can show, and each request may fail in each way. The rules are in [`rules`]. What the model
-//! leaves out: admission, pods with finalizers, and two operators that both believe to lead for longer than a request is on its way.
+//! Every history of a session within bounds. The rules are in [`rules`]. What the model leaves out besides what all models do: pods with
+//! finalizers.
 
+mod around;
 mod flaws;
-mod machine;
-mod rig;
 mod rules;
 
-use std::fs;
-use std::path::Path;
+use std::fmt::Write as _;
+use std::hash::DefaultHasher;
+use std::sync::Arc;
 
-use podloom_scripted::search::{Found, Violation, follow, search, wander};
+use futures::FutureExt;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Resource;
+use kube::core::ApiResource;
+use podloom_api::{BrowserConfigObject, BrowserObject, SelenosisApi, SelenosisKind};
+use podloom_engine::cache::{Cache, Watch};
+use podloom_engine::metrics::Objects;
+use podloom_engine::namespaces::{self, Namespaces};
+use podloom_engine::readable::Readable;
+use podloom_engine::testing::OwnWrites;
+use podloom_engine::wakes::Wakes;
+use podloom_model::cases::{Model, finds};
+use podloom_model::process::{Bench, Hashed, hash_version};
+use podloom_model::store::{Store, Stored};
+use podloom_model::{Act, Duty, New, RestRule, Rule, Seen, TICK, Write, whole};
+use prometheus_client::registry::Registry;
+use tokio::time::Instant;
 
-use flaws::Flaw;
-use machine::{Bounds, Sessions};
-pub(crate) use rig::{Hashed, whole};
+use self::flaws::{Flaw, Flawed};
+use self::rules::Pods;
+use crate::config::BrowserConfigKind;
+use crate::kind::tests::Untouched;
+use crate::kind::{BrowserKind, Caches, Resources};
+use crate::memory::Memory;
+use crate::metrics::BrowserMetrics;
+use crate::wiring::{note_changes, remember, wake_waiting, watch_of_pods};
+use crate::world::{Timeouts, World};
 
-/// Histories that broke a rule once: a name of each session in the first line, then a step in each.
-const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/tests/model/cases");
+const BROWSERS: &str = "browsers";
+const CONFIGS: &str = "browserconfigs";
+const PODS: &str = "pods";
+/// The UIDs of pods that somebody else has made in the name of a Browser.
+const FORGED: &str = "forged";
+/// The UIDs of Browsers whose finalizers somebody has removed.
+const RELEASED: &str = "released";
 
-/// What random histories take until they end by themselves.
-const FREE: Bounds = Bounds {
-    faults: 8,
-    acts: 12,
-    ticks: 8,
-};
-
-fn sessions(names: &'static [&'static str], bounds: Bounds, flaw: Option<Flaw>) -> Sessions {
-    Sessions {
-        names,
-        bounds,
-        flaw,
+/// The timeouts in ticks: two for a pod to be created, to run, and to go.
+fn timeouts() -> Timeouts {
+    Timeouts {
+        pod_creation: TICK * 2,
+        pod_deletion: TICK * 2,
+        failed_retention: TICK,
+        config_grace: TICK,
+        container_config_grace: TICK,
     }
 }
 
-/// What a search from these steps on finds.
-fn searched(bounds: (u8, u8, u8), flaw: Option<Flaw>, begin: &[&str]) -> Found {
-    let (faults, acts, ticks) = bounds;
-    let bounds = Bounds {
-        faults,
-        acts,
-        ticks,
-    };
-    search(&sessions(&["a"], bounds, flaw), begin).unwrap()
+/// Sessions of these names.
+struct Sessions {
+    names: &'static [&'static str],
+    flaw: Option<Flaw>,
 }
 
-/// Keeps a history that breaks a rule as a case, and fails.
-fn report(names: &[&str], violation: &Violation) -> ! {
-    let name = violation.broken.rule;
-    let lines = [names.join(" ")]
-        .into_iter()
-        .chain(violation.history.clone());
-    let text: String = lines.map(|line| line + "\n").collect();
-    let path = Path::new(CASES).join(format!("{name}.txt"));
-    let kept = fs::write(&path, text).map(|()| path.display().to_string());
-    panic!(
-        "{violation}kept as {}",
-        kept.unwrap_or_else(|error| error.to_string())
-    );
+struct Tools {
+    browser: Arc<ApiResource>,
+    config: Arc<ApiResource>,
+    namespaces: Namespaces,
+    metrics: BrowserMetrics,
 }
 
-/// What is searched: up to so many faults, acts and ticks in one history; then so many random histories of two sessions.
-struct Extent {
-    bounds: (u8, u8, u8),
-    random: u64,
+impl Tools {
+    fn configs(&self) -> Watch<Readable<BrowserConfigObject>> {
+        Watch::of_kind::<BrowserConfigKind>("BrowserConfigs", &self.config)
+    }
 }
 
-/// What `cargo xtask model` asks for, or what every test run has time for.
-fn extents() -> Vec<Extent> {
-    let asked = std::env::var("PODLOOM_MODEL");
-    let asked = asked.unwrap_or_else(|_| "1 0 0 0, 0 1 0 10".to_owned());
-    let extent = |text: &str| {
-        let numbers: Vec<u64> = text
-            .split_whitespace()
-            .map(|it| it.parse().unwrap())
-            .collect();
-        let small = |place: usize| u8::try_from(numbers[place]).unwrap();
-        Extent {
-            bounds: (small(0), small(1), small(2)),
-            random: numbers[3],
+impl Duty for Sessions {
+    type Kind = Flawed;
+    type World = World;
+    type Memory = Memory;
+    type Tools = Tools;
+    type Notes = Pods;
+
+    const WATCHED: &'static [&'static str] = &[BROWSERS, CONFIGS, PODS];
+    const RULES: &'static [(&'static str, Rule<Pods>)] = rules::OF_WRITES;
+    const REST_RULES: &'static [(&'static str, RestRule)] = rules::AT_REST;
+    /// A pod without our label is read again and again. This is longer than all timeouts together, and than the time until the resync,
+    /// which sets labels that could not be set.
+    const PATIENCE: u8 = 24;
+
+    fn names(&self) -> &'static [&'static str] {
+        self.names
+    }
+
+    fn ignored(&self) -> Option<&'static str> {
+        self.flaw.and_then(Flaw::ignored)
+    }
+
+    fn begin(&self, store: &mut Store) {
+        around::create_config(store);
+        for name in self.names {
+            around::create_browser(store, name);
         }
-    };
-    asked.split(',').map(extent).collect()
+    }
+
+    fn tools(_: &Bench) -> Tools {
+        let resource = |kind| Arc::new(SelenosisApi::Seed.resource(kind));
+        Tools {
+            browser: resource(SelenosisKind::Browser),
+            config: resource(SelenosisKind::BrowserConfig),
+            namespaces: Namespaces::of(Cache::of(namespaces::metadata(), [])),
+            metrics: BrowserMetrics::declared(&mut Registry::default(), &Objects::default()),
+        }
+    }
+
+    fn resource(tools: &Tools) -> &Arc<ApiResource> {
+        &tools.browser
+    }
+
+    fn copied(memory: &Memory) -> Memory {
+        memory.copied()
+    }
+
+    fn kind(&self, tools: &Tools, seen: &Seen<'_>, memory: &Memory) -> Flawed {
+        let kind = BrowserKind {
+            api: SelenosisApi::Seed,
+            resources: Resources {
+                browser: Arc::clone(&tools.browser),
+                config: Arc::clone(&tools.config),
+                pod: ApiResource::erase::<Pod>(&()),
+            },
+            caches: Caches {
+                configs: seen.cached(CONFIGS, tools.configs()),
+                pods: seen.cached(PODS, watch_of_pods()),
+                namespaces: tools.namespaces.clone(),
+            },
+            mutator: Arc::new(Untouched),
+            timeouts: timeouts(),
+            memory: memory.clone(),
+            metrics: tools.metrics.clone(),
+        };
+        let flaw = self.flaw;
+        Flawed { kind, flaw }
+    }
+
+    fn object(stored: &Stored) -> Option<BrowserObject> {
+        stored.typed::<Readable<BrowserObject>>().0.clone().ok()
+    }
+
+    fn show(
+        &self,
+        tools: &Tools,
+        new: &New<'_>,
+        memory: &Memory,
+        writes: &OwnWrites,
+    ) -> Vec<String> {
+        let watch = Watch::of_kind::<BrowserKind>("", &tools.browser);
+        let own: Cache<Readable<BrowserObject>> = new.seen.cached(BROWSERS, watch);
+        let configs = new.seen.cached(CONFIGS, tools.configs());
+        let pods = new.seen.cached(PODS, watch_of_pods());
+        let changed = Wakes::default();
+        remember(&pods, &own, memory.clone());
+        note_changes(&configs, changed.clone());
+        drop(writes.wiring::<BrowserKind>(&own).owns(&pods));
+        new.show(BROWSERS, &own);
+        new.show(CONFIGS, &configs);
+        new.show(PODS, &pods);
+        let _has_no_end = wake_waiting(&changed, own.clone()).now_or_never();
+        own.noted()
+    }
+
+    fn hash_memory(memory: &Memory, now: Instant, hasher: &mut DefaultHasher) {
+        memory.hash(now, hasher);
+    }
+
+    fn hash_world(world: &World, hasher: &mut DefaultHasher) {
+        let World {
+            browser,
+            configs,
+            pod,
+            pod_is_watched,
+            first_seen,
+            lacks_config_since,
+            learned,
+            ..
+        } = world;
+        let _ = write!(
+            Hashed(hasher),
+            "{browser:?}{pod:?}{pod_is_watched}{first_seen:?}{lacks_config_since:?}{learned:?}"
+        );
+        for config in configs {
+            hash_version(config.meta(), hasher);
+        }
+    }
+
+    fn rounded(mut world: World) -> World {
+        let times = [
+            &mut world.first_seen,
+            &mut world.lacks_config_since,
+            &mut world.learned.late_until,
+        ];
+        for time in times.into_iter().flatten() {
+            *time = whole(*time);
+        }
+        world
+    }
+
+    fn acts(&self, store: &Store, name: &'static str) -> Vec<Act> {
+        around::acts(store, name)
+    }
+
+    fn note(pods: &mut Pods, write: &Write<'_>) {
+        pods.note(write);
+    }
 }
+
+const MODEL: Model<Sessions> = Model {
+    name: "browser",
+    cases: concat!(env!("CARGO_MANIFEST_DIR"), "/src/tests/model/cases"),
+    objects: [&["a"], &["a", "b"]],
+    duty: |names| Sessions { names, flaw: None },
+};
 
 #[test]
 fn no_history_breaks_a_rule() {
-    let rules = rules::OF_WRITES.len() + rules::AT_REST.len() + rules::OF_THE_SEARCH.len();
-    for Extent { bounds, random } in extents() {
-        let found = searched(bounds, None, &[]);
-        eprintln!("browser: {found}, {rules} invariants");
-        if let Some(violation) = &found.violation {
-            report(&["a"], violation);
-        }
-        random_histories(random, 60);
-        eprintln!("browser: {random} random histories of two sessions, 0 violations");
-    }
-}
-
-fn random_histories(seeds: u64, steps: usize) {
-    let names = &["a", "b"];
-    for seed in 0..seeds {
-        if let Some(violation) = wander(&sessions(names, FREE, None), seed, steps) {
-            report(names, &violation);
-        }
-    }
+    MODEL.no_history_breaks_a_rule("1 0 0 0, 0 1 0 10");
 }
 
 #[test]
 fn what_broke_a_rule_once_breaks_none() {
-    for entry in fs::read_dir(CASES).unwrap() {
-        let path = entry.unwrap().path();
-        let text = fs::read_to_string(&path).unwrap();
-        let mut lines = text.lines();
-        let names: &[&str] = match lines.next() {
-            Some("a") => &["a"],
-            _ => &["a", "b"],
-        };
-        let history: Vec<&str> = lines.collect();
-        let broken = follow(&sessions(names, FREE, None), &history);
-        assert!(broken.is_none(), "{}: {broken:?}", path.display());
-    }
+    MODEL.what_broke_a_rule_once_breaks_none();
 }
 
 /// If the search were blind, it would not find these.
 #[test]
 fn each_flaw_is_found() {
-    const MARKED: &str =
-        "the operator patches browsers a: finalizers [\"browserpod.selenosis.io/finalizer\"]";
+    let found = |flaw, bounds, begin: &[&str], rule| {
+        let flaw = Some(flaw);
+        let names = MODEL.objects[0];
+        finds(Sessions { names, flaw }, bounds, begin, rule);
+    };
+    let confirmed = "nothing_is_made_for_what_is_gone";
+    found(Flaw::ConfirmSkipped, (1, 1, 0), &[], confirmed);
+    let shown = "what_is_shown_is_true";
+    found(Flaw::ExpectationForgotten, (0, 1, 1), &[], shown);
+    let last = "the_finalizer_goes_last";
+    found(Flaw::FinalizerFirst, (0, 1, 0), &[], last);
+    found(Flaw::VersionIgnored, (1, 1, 0), &[], last);
     let evicted = [
-        MARKED,
+        "the operator patches browsers a: finalizers [\"browserpod.selenosis.io/finalizer\"]",
         "the operator creates pods a",
         "pod a is scheduled",
         "pod a is evicted",
     ];
-    found_by(
-        Flaw::ConfirmSkipped,
-        (1, 1, 0),
-        &[],
-        "nothing_is_made_for_what_is_gone",
-    );
-    found_by(Flaw::ExpectationForgotten, (0, 1, 1), &[], "it_settles");
-    found_by(
-        Flaw::FinalizerFirst,
-        (0, 1, 0),
-        &[],
-        "the_finalizer_goes_last",
-    );
-    found_by(
-        Flaw::VersionIgnored,
-        (1, 1, 0),
-        &[],
-        "the_finalizer_goes_last",
-    );
-    found_by(
-        Flaw::UidIgnored,
-        (1, 2, 0),
-        &evicted,
-        "only_own_pods_are_deleted",
-    );
-}
-
-/// Checks that a search with these bounds, from these steps on, finds a flaw by this rule.
-fn found_by(flaw: Flaw, bounds: (u8, u8, u8), begin: &[&str], rule: &str) {
-    let found = searched(bounds, Some(flaw), begin);
-    let violation = found
-        .violation
-        .unwrap_or_else(|| panic!("{flaw:?} is not found"));
-    assert_eq!(violation.broken.rule, rule, "{flaw:?}: {violation}");
+    let own = "only_own_pods_are_deleted";
+    found(Flaw::UidIgnored, (1, 2, 0), &evicted, own);
 }

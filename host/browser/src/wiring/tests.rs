@@ -9,7 +9,8 @@ use podloom_engine::readable::Readable;
 use podloom_engine::wakes::{Noted, Wakes};
 use serde_json::json;
 
-use super::{BrowserConfigKind, note_changes, remember};
+use super::{BrowserConfigKind, Browsers, note_changes, remember};
+use crate::kind::BrowserKind;
 use crate::memory::Memory;
 use crate::pod::SeenPod;
 
@@ -86,37 +87,58 @@ fn a_list_wakes_all() {
 }
 
 /// How its pod went decides what is said of a Browser, and the cache no longer has it then. A list may come from an API server that lags,
-/// and be older than the pod: only an event shows that it went.
+/// and a pod that loses our label leaves the watch: only one that was marked before is gone with its event.
 #[test]
-fn how_a_pod_went_is_remembered_also_from_a_list() {
-    let pod = |owner: &str| -> SeenPod {
-        let owners = json!([{ "apiVersion": "selenosis.io/v1", "kind": "Browser", "name": owner, "uid": owner, "controller": true }]);
-        let metadata =
-            json!({ "name": owner, "namespace": "team", "uid": owner, "ownerReferences": owners });
+fn how_a_pod_went_is_remembered_of_browsers_that_exist() {
+    let names = ["missed", "unlabelled", "went", "stranger"];
+    let metadata = |name: &str| json!({ "name": name, "namespace": "team", "uid": name });
+    let pod = |name: &str| -> SeenPod {
+        let mut metadata = metadata(name);
+        metadata["ownerReferences"] = json!([
+            { "apiVersion": "selenosis.io/v1", "kind": "Browser", "name": name, "uid": name, "controller": true },
+        ]);
+        metadata["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        metadata["deletionGracePeriodSeconds"] = match name {
+            "unlabelled" => json!(30),
+            _ => json!(0),
+        };
         let conditions = json!([{ "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI" }]);
         let status = json!({ "conditions": conditions });
         serde_json::from_value(json!({ "metadata": metadata, "status": status })).unwrap()
     };
-    let pods = Cache::of(Watch::of("Pod", ""), ["stays", "goes"].map(pod));
+    let spec = json!({ "browserName": "chrome", "browserVersion": "1" });
+    let browser = |name: &str| {
+        let mut metadata = metadata(name);
+        if name == "stranger" {
+            metadata["uid"] = json!("another");
+        }
+        Readable(Ok(serde_json::from_value(
+            json!({ "metadata": metadata, "spec": spec }),
+        )
+        .unwrap()))
+    };
+    let resource = Arc::new(SelenosisApi::Seed.resource(SelenosisKind::Browser));
+    let watch = Watch::of_kind::<BrowserKind>("Browsers", &resource);
+    let browsers: Browsers = Cache::of(watch, names.map(browser));
+    let pods = Cache::of(Watch::of("Pod", ""), names.map(pod));
     let memory = Memory::default();
-    remember(&pods, memory.clone());
-    for event in [Event::Init, Event::InitApply(pod("stays")), Event::InitDone] {
-        pods.show(None, &event);
+    remember(&pods, &browsers, memory.clone());
+    pods.show(None, &Event::Init);
+    for listed in &names[1..] {
+        pods.show(None, &Event::InitApply(pod(listed)));
     }
-    let went = |uid: &str| {
+    pods.show(None, &Event::InitDone);
+    for went in &names[1..] {
+        pods.show(None, &Event::Delete(pod(went)));
+    }
+    let known = names.map(|name| {
         let browser = ObjectMeta {
-            uid: Some(uid.to_owned()),
+            uid: Some(name.to_owned()),
             ..ObjectMeta::default()
         };
-        (
-            memory.disruption(&browser).is_some(),
-            memory.saw_go(&browser, uid),
-        )
-    };
-    assert_eq!(
-        [went("goes"), went("stays")],
-        [(true, false), (false, false)]
-    );
-    pods.show(None, &Event::Delete(pod("stays")));
-    assert_eq!(went("stays"), (true, true));
+        let is_disrupted = memory.disruption(&browser).is_some();
+        (is_disrupted, memory.saw_go(&browser, name))
+    });
+    let expected = [(true, false), (true, false), (true, true), (false, false)];
+    assert_eq!(known, expected);
 }

@@ -126,7 +126,10 @@ async fn the_reason_of_an_eviction_is_known_while_the_end_is_confirmed() {
     let controller = configured(controller_of(Some(unpullable())));
     let mut evicted = unpullable();
     evicted["status"]["conditions"] = json!([{ "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI" }]);
-    controller.memory.pod_went(&typed_pod(evicted), false);
+    let metadata = typed(browser(60)).metadata;
+    controller
+        .memory
+        .pod_went(&metadata, &typed_pod(evicted), false);
     pass(&controller, &client, &browser(60)).await.unwrap();
     assert_eq!(server.status()["reason"], "EvictionByEvictionAPI");
 }
@@ -383,10 +386,13 @@ async fn a_deleted_browser_waits_for_a_pod_that_nobody_knows_of() {
     pass(&controller, &client, &deleted).await.unwrap();
     let expected = [format!("GET {POD}"), format!("DELETE {POD}")];
     assert_eq!(requests.made(), expected);
-    // One that was seen to go needs no look.
+    // One whose deletion was seen to its end needs no look.
+    let mut going = fresh("Running");
+    going["metadata"]["deletionGracePeriodSeconds"] = json!(0);
+    let metadata = typed(deleted.clone()).metadata;
     controller
         .memory
-        .pod_went(&typed_pod(fresh("Running")), false);
+        .pod_went(&metadata, &typed_pod(going), false);
     pass(&controller, &client, &deleted).await.unwrap();
     assert_eq!(requests.made()[2..], [format!("PATCH {BROWSER}")]);
 }
