@@ -36,7 +36,7 @@ pub(super) struct HelmWorld<'a> {
 }
 
 /// What a pass knows of the release.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct HelmLearned {
     /// Its records, the oldest first.
     pub(super) records: Option<Vec<StoredRecord>>,

@@ -329,7 +329,7 @@ pub fn begin(
 
 /// Knows Cleaners from the moment that a watch shows them, and forgets those that are gone: most have no finalizer, so no pass learns of
 /// it.
-fn listen(cleaners: &Cache<Cached>, kind: CleanerKind) {
+pub(super) fn listen(cleaners: &Cache<Cached>, kind: CleanerKind) {
     cleaners.listen(move |seen| match seen {
         Seen::Coming(cleaner) => kind.memory.know(&CleanerId::of(cleaner.meta()).uid),
         Seen::Changed(change) if change.differs(|it| it.meta().uid.as_ref()) => {

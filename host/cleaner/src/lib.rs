@@ -25,6 +25,8 @@ mod read;
 mod settings;
 mod snapshot;
 mod status;
+#[cfg(test)]
+mod tests;
 pub mod validate;
 mod watches;
 mod world;

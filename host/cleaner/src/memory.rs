@@ -225,3 +225,6 @@ impl Alarms {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,6 +20,7 @@ use crate::read::{Problem, SeenTarget, Sight};
 use crate::settings::CleanerSettings;
 
 /// A Cleaner, and what is known around it.
+#[derive(Clone)]
 pub(super) struct World {
     pub(super) cleaner: StoredCleaner,
     /// Its spec, or why it cannot be used.
@@ -36,7 +37,7 @@ pub(super) struct World {
 }
 
 /// What the actions of this pass came to.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Learned {
     /// What was seen of the targets.
     pub(super) sight: Option<Arc<Sight>>,
