@@ -36,6 +36,9 @@ pub(crate) mod fixtures {
     use super::memory::{At, Known};
     use crate::im::Reading;
 
+    pub(crate) use super::action::{Action, Outcome};
+    pub(crate) use super::world::World;
+
     /// A memory in which the states of these Clusters were read, by UID.
     pub(crate) fn remembering(readings: &[(&str, Reading)]) -> Memory {
         let memory = Memory::default();

@@ -23,6 +23,9 @@ pub(crate) const OURS: &str = "infrastructure.podloom.dev/infrastructure-resourc
 /// The namespace of the Secrets of cluster-scoped objects.
 pub(crate) const SYSTEM: &str = "podloom-system";
 
+/// A kubeconfig, with what YAML allows.
+pub(crate) const KUBECONFIG: &str = "# of the cluster\napiVersion: v1\nkind: Config\ncurrent-context: a\nclusters:\n  - { name: a, cluster: { server: \"https://192.0.2.1:6443\" } }\nusers:\n  - { name: a, user: { token: not-a-secret } }\ncontexts:\n  - { name: a, context: { cluster: a, user: a } }\n";
+
 /// The resources of our kinds.
 pub(crate) fn resources() -> Resources {
     use InfrastructureKind as Kind;

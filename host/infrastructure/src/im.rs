@@ -21,6 +21,8 @@ pub(crate) use self::answer::Answer;
 pub(crate) use self::answer::{ImState, Reading};
 pub(crate) use self::call::Call;
 pub(crate) use self::client::ImMetrics;
+#[cfg(test)]
+pub(crate) use self::client::read;
 pub(crate) use self::client::{ImClient, ImRules};
 pub(crate) use self::failure::{Failure, FailureKind, Sent};
 pub(crate) use self::target::InfrastructureId;

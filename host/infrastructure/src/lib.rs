@@ -25,6 +25,8 @@ mod resolve;
 mod said;
 mod secrets;
 mod template;
+#[cfg(test)]
+mod tests;
 pub mod validate;
 mod wiring;
 

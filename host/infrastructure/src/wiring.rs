@@ -126,6 +126,17 @@ pub fn begin(
     future::select(controllers, beside).map(drop).boxed()
 }
 
+/// Wakes the objects of these caches as `begin` does, for tests.
+#[cfg(test)]
+pub(crate) fn listen(known: &Known, metas: &SecretMetas, memory: &Memory) {
+    let hub = Hub {
+        known: known.clone(),
+        secrets: Hints::default(),
+        memory: memory.clone(),
+    };
+    hub.listen(metas);
+}
+
 /// The caches of our kinds. The cluster-scoped ones perhaps may not be read.
 fn known(scopes: &[WatchScope], resources: &Resources, global: &str) -> Known {
     let (clouds, providers) = (&resources.clouds, &resources.providers);

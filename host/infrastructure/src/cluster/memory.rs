@@ -317,6 +317,9 @@ impl Known {
                 durable = unsaved.after.clone();
                 durable.scheduled_to = scheduled_to;
                 self.unsaved = Some(unsaved);
+            } else {
+                // What the reading meant for the operation goes with it, so IM is asked again.
+                self.reading = None;
             }
         }
         // Without it in the spec, the binding is a scheduler's.

@@ -89,7 +89,7 @@ impl Call {
     }
 
     /// Returns the method, and the path below the URL of the provider with its query.
-    pub(super) fn route(&self) -> (Method, String) {
+    pub(crate) fn route(&self) -> (Method, String) {
         let of = |id: &InfrastructureId, what: &str| format!("/infrastructures/{id}{what}");
         match self {
             Self::Version => (Method::GET, "/version".to_owned()),
@@ -110,7 +110,7 @@ impl Call {
     }
 
     /// Returns the body and its type.
-    pub(super) fn body(&self) -> Option<(&'static str, String)> {
+    pub(crate) fn body(&self) -> Option<(&'static str, String)> {
         match self {
             // It is JSON, which is YAML too.
             Self::Create { template } | Self::Update { template, .. } => {

@@ -172,7 +172,8 @@ fn unsent(message: String) -> Failure {
     }
 }
 
-fn read(target: &Target, call: &Call, response: &Response) -> Result<Answer, Failure> {
+/// Reads what came back.
+pub(crate) fn read(target: &Target, call: &Call, response: &Response) -> Result<Answer, Failure> {
     let Response {
         status,
         headers,

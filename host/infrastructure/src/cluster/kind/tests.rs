@@ -6,7 +6,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use self::server::{Fault, Fixture, ID, KUBECONFIG};
+use self::server::{Fault, Fixture, ID};
+use crate::fixtures::KUBECONFIG;
 use crate::im::InfrastructureId;
 
 fn fixture() -> Fixture {

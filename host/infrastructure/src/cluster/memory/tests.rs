@@ -1,14 +1,56 @@
 mod backoff;
 mod shortage;
 
-use std::sync::Arc;
+use std::fmt::Write;
+use std::hash::{DefaultHasher, Hash};
+use std::sync::{Arc, Mutex};
 
+use jiff::Timestamp;
 use podloom_api::ClusterObject;
 use podloom_api::names::infrastructure::annotation;
+use podloom_model::process::Hashed;
+use podloom_model::ticks_until;
+use podloom_turns::lock;
 use serde_json::json;
 
 use super::{Inputs, Known, Memory};
 use crate::cluster::plan::tests::setting::Case;
+
+/// For the search through all histories.
+impl Memory {
+    /// Returns a copy that changes independently.
+    pub(crate) fn copied(&self) -> Self {
+        Self(Arc::new(Mutex::new(lock(&self.0).clone())))
+    }
+
+    /// Hashes what is known.
+    pub(crate) fn hash(&self, hasher: &mut DefaultHasher) {
+        let all = lock(&self.0);
+        let mut all: Vec<_> = all.iter().collect();
+        all.sort_unstable_by_key(|(uid, _)| *uid);
+        for (uid, known) in all {
+            uid.hash(hasher);
+            known.hash(hasher);
+        }
+    }
+}
+
+impl Known {
+    /// Hashes it. Of waits it counts after how many ticks they are over; Cloud and provider stay the same.
+    pub(crate) fn hash(&self, hasher: &mut DefaultHasher) {
+        let mut known = self.clone();
+        let next = known.kubeconfig.as_mut().map(|it| &mut it.next);
+        let ends = [known.rest.as_mut(), known.quiet.as_mut(), next];
+        let ends = ends.map(|end| {
+            let end = end.map(|it| std::mem::replace(it, Timestamp::UNIX_EPOCH));
+            end.map(ticks_until)
+        });
+        if let Some(inputs) = &mut known.inputs {
+            inputs.backend = None;
+        }
+        let _ = write!(Hashed(hasher), "{ends:?}{known:?}");
+    }
+}
 
 fn cluster(reason: &str, of_generation: i64) -> ClusterObject {
     let condition = |type_: &str, status: &str, reason: &str| {

@@ -22,7 +22,7 @@ use crate::cluster::memory::Memory;
 use crate::cluster::silent::Silent;
 use crate::cluster::world::Settings;
 use crate::fixtures::{
-    Asked, caches, cloud, cluster, known, manager, metas, provider, resources, secret,
+    Asked, KUBECONFIG, caches, cloud, cluster, known, manager, metas, provider, resources, secret,
 };
 use crate::im::{
     Answer, Call, FailureKind, ImRules, ImState, InfrastructureId, Owner, Reading, Target,
@@ -35,8 +35,6 @@ const SECRETS: &str = "/api/v1/namespaces/team/secrets";
 
 /// The id that the next infrastructure gets.
 pub(super) const ID: &str = "55555555-5555-4555-8555-555555555555";
-/// A kubeconfig, with what YAML allows.
-pub(super) const KUBECONFIG: &str = "# of the cluster\napiVersion: v1\nkind: Config\ncurrent-context: a\nclusters:\n  - { name: a, cluster: { server: \"https://192.0.2.1:6443\" } }\nusers:\n  - { name: a, user: { token: not-a-secret } }\ncontexts:\n  - { name: a, context: { cluster: a, user: a } }\n";
 
 /// What both have.
 pub(super) struct State {

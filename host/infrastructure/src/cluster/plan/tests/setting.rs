@@ -9,7 +9,6 @@ use podloom_api::{CloudKind, CloudRef, CloudSpec, GenericCloud, ProviderKind, Pr
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::simulated::template;
 use crate::cluster::durable::Change;
 use crate::cluster::memory::{
     At, Known, KubeconfigTrouble, OurSecret, Ownership, Probe, Search, Shortage, Undone,
@@ -25,6 +24,19 @@ const NOW: &str = "2026-01-01T01:00:00Z";
 const ID: &str = "22222222-2222-4222-8222-222222222222";
 /// When its creation began.
 const STARTED: &str = "2026-01-01T00:00:00.000000Z";
+
+fn template() -> Value {
+    json!({
+        "tosca_definitions_version": "tosca_simple_yaml_1_0",
+        "topology_template": {
+            "node_templates": {
+                "control_plane": { "type": "tosca.nodes.Compute" },
+                "worker_0": { "type": "tosca.nodes.Compute" },
+            },
+            "outputs": { "kubeconfig": { "value": "text" } },
+        },
+    })
+}
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -198,7 +210,7 @@ fn base() -> Value {
             "finalizers": ["infrastructure.podloom.dev/infrastructure-resources"],
         },
         "spec": {
-            "tosca": template(1),
+            "tosca": template(),
             "cloudRef": { "kind": "Cloud", "name": "private" },
         },
         "status": {
@@ -208,7 +220,7 @@ fn base() -> Value {
             "runningOn": { "kind": "Cloud", "name": "private" },
             "clusterId": ID,
             "providerUrl": URL,
-            "lastAppliedTosca": template(1),
+            "lastAppliedTosca": template(),
             "operation": {
                 "kind": "Create",
                 "startedAt": STARTED,
