@@ -468,12 +468,11 @@ impl ExposeKind {
     ) -> Result<ActionOutcome, Error> {
         let name = naming::deployment_name(world.name());
         let target = self.deployment(ctx, world, &name);
-        Ok(
-            match target.delete(uid, Deletion::Graceful, DELETE).await? {
-                Deleted::Asked => ActionOutcome::DeploymentDeleted,
-                Deleted::Gone => ActionOutcome::Deployment(None),
-            },
-        )
+        match target.delete(uid, Deletion::Graceful, DELETE).await? {
+            Deleted::Asked => Ok(ActionOutcome::DeploymentDeleted),
+            // Another one of its name may be there, from a write of ours that was on its way for long.
+            Deleted::Gone => self.read_deployment(ctx, world).await,
+        }
     }
 
     /// Gives back a turn that was taken in this pass and not used.

@@ -36,3 +36,6 @@ pub use settings::{ClientVersion, VersionError};
 pub use wiring::PortalSetup;
 pub use wiring::begin;
 pub use world::ChainPolicy;
+
+#[cfg(test)]
+mod tests;

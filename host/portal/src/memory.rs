@@ -31,7 +31,7 @@ const IN_VAIN: Duration = Duration::from_secs(30);
 #[derive(Clone, Default)]
 pub(super) struct Memory(Arc<Mutex<HashMap<String, Known>>>);
 
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 struct Known {
     deployment: Option<Arc<Deployment>>,
     applied: Option<AppliedTunnel>,
@@ -44,12 +44,14 @@ struct Known {
 }
 
 /// Our last write of the Deployment, until all of its pods are new and ready.
+#[derive(Clone, Debug)]
 struct Rollout {
     generation: Option<i64>,
     since: Timestamp,
 }
 
 /// How often in a row the Deployment was restored. Another writer may undo it each time.
+#[derive(Clone, Debug)]
 struct Repairs {
     count: u32,
     last: Timestamp,

@@ -67,6 +67,7 @@ impl Limits {
 type Rolling = HashMap<String, Roll>;
 
 /// A Deployment that has its turn.
+#[derive(Clone)]
 struct Roll {
     deployment: ObjectRef<Deployment>,
     stage: Stage,

@@ -24,7 +24,8 @@ use podloom_engine::wakes::Wakes;
 use podloom_engine::wiring::Wiring;
 use podloom_mutation::PodMutator;
 
-use self::exposes::{Exposes, listen, wake_having, wake_referring};
+pub(crate) use self::exposes::listen;
+use self::exposes::{Exposes, wake_having, wake_referring};
 use super::class::ClassKind;
 use super::deployment::prune;
 use super::kind::{Caches, ExposeKind, Resources, SecretMeta, Tunnels};
@@ -113,25 +114,7 @@ fn run(
     tunnels: Tunnels,
 ) -> BoxFuture<'static, ()> {
     let of_classes = Wiring::<ClassKind>::new(&caches.classes);
-    let of_exposes = Wiring::<ExposeKind>::new(&caches.exposes)
-        .watches(&caches.deployments, |exposes, change| {
-            if let Some(deployment) = change.latest() {
-                wake_having(exposes, &deployment.metadata, naming::DEPLOYMENT);
-            }
-        })
-        .watches(&caches.services, |exposes, change| {
-            if let Some(service) = change.latest() {
-                wake_referring(exposes, &service.metadata, |expose, name| {
-                    expose.spec.app.service.name == name
-                });
-            }
-        })
-        .hears(&caches.secrets, |exposes, change| {
-            if let Some(secret) = change.latest() {
-                wake_having(exposes, &secret.metadata, naming::SECRET);
-            }
-        })
-        .watches(&caches.classes, wake_users)
+    let of_exposes = wired(Wiring::new(&caches.exposes), &caches)
         .awaits(caches.exposes.filled(None))
         .counts(UNREADABLE, phase);
     let filling = future::join5(
@@ -170,34 +153,67 @@ fn run(
         .boxed()
 }
 
-/// What is watched. Secrets only without their values, and without the right to do so, each look reads the Secret.
+/// Says what wakes PortalExposes besides themselves.
+pub(crate) fn wired(exposes: Wiring<ExposeKind>, caches: &Caches) -> Wiring<ExposeKind> {
+    exposes
+        .watches(&caches.deployments, |exposes, change| {
+            if let Some(deployment) = change.latest() {
+                wake_having(exposes, &deployment.metadata, naming::DEPLOYMENT);
+            }
+        })
+        .watches(&caches.services, |exposes, change| {
+            if let Some(service) = change.latest() {
+                wake_referring(exposes, &service.metadata, |expose, name| {
+                    expose.spec.app.service.name == name
+                });
+            }
+        })
+        .hears(&caches.secrets, |exposes, change| {
+            if let Some(secret) = change.latest() {
+                wake_having(exposes, &secret.metadata, naming::SECRET);
+            }
+        })
+        .watches(&caches.classes, wake_users)
+}
+
+/// What is watched.
 fn caches(scopes: &[WatchScope], namespaces: Namespaces) -> Caches {
     let of_exposes = Arc::new(PortalExpose::resource());
     let of_classes = Arc::new(TunnelClass::resource());
     let exposes = Watch::of_kind::<ExposeKind>("PortalExposes", &of_exposes);
     let classes = Watch::of_kind::<ClassKind>("TunnelClasses", &of_classes);
-    let deployments = Watch {
-        label: label::EXPOSE,
-        prune,
-        ..Watch::of("Deployment", "Deployments")
-    };
-    let services = Watch {
-        prune: prune_service,
-        ..Watch::of("Service", "Services")
-    };
-    let secrets = Watch {
-        label: label::EXPOSE,
-        prune: |secret: &mut SecretMeta| naming::prune(&mut secret.metadata),
-        refused: WhenRefused::Forgotten,
-        ..Watch::of("Secret", "")
-    };
     Caches {
         exposes: Cache::new(scopes, exposes),
         classes: Cache::new(scopes, classes),
-        services: Cache::new(scopes, services),
-        deployments: Cache::new(scopes, deployments),
-        secrets: Cache::new(scopes, secrets),
+        services: Cache::new(scopes, services()),
+        deployments: Cache::new(scopes, deployments()),
+        secrets: Cache::new(scopes, secrets()),
         namespaces,
+    }
+}
+
+pub(crate) fn deployments() -> Watch<Deployment> {
+    Watch {
+        label: label::EXPOSE,
+        prune,
+        ..Watch::of("Deployment", "Deployments")
+    }
+}
+
+pub(crate) fn services() -> Watch<Service> {
+    Watch {
+        prune: prune_service,
+        ..Watch::of("Service", "Services")
+    }
+}
+
+/// Only without their values. Without the right to watch them, each look reads the Secret.
+pub(crate) fn secrets() -> Watch<SecretMeta> {
+    Watch {
+        label: label::EXPOSE,
+        prune: |secret| naming::prune(&mut secret.metadata),
+        refused: WhenRefused::Forgotten,
+        ..Watch::of("Secret", "")
     }
 }
 

@@ -40,6 +40,7 @@ pub enum ChainPolicy {
 }
 
 /// A PortalExpose, and what there is around it.
+#[derive(Clone, Debug)]
 pub(crate) struct World {
     pub(crate) expose: Arc<PortalExposeObject>,
     /// All TunnelClasses.
@@ -151,7 +152,7 @@ pub(crate) struct Refusal {
 }
 
 /// What the actions of this pass came to.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Learned {
     /// Why the API server rejected our finalizer.
     pub(crate) metadata_rejected: Option<String>,

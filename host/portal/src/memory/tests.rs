@@ -1,12 +1,18 @@
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::hash::DefaultHasher;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::core::ObjectMeta;
 use podloom_api::names::portal::reason;
+use podloom_model::process::Hashed;
+use podloom_model::{tick_end, whole};
+use podloom_turns::lock;
 
-use super::{LONGEST, Memory};
+use super::{LONGEST, Memory, Repairs};
 use crate::check::Blocker;
 use crate::world::{Content, OurIdentity, Try};
 
@@ -221,4 +227,36 @@ fn a_rollout_ends_when_all_pods_are_new_and_ready() {
         None,
         "a pod that dies later is no rollout"
     );
+}
+
+/// For the search through all histories.
+impl Memory {
+    /// Returns a copy that changes independently, in which equal waits are equal. How often something failed makes none longer than a tick.
+    pub(crate) fn copied(&self) -> Self {
+        let mut all = lock(&self.0).clone();
+        for known in all.values_mut() {
+            if let Some((refusal, count)) = &mut known.refused {
+                (refusal.next, *count) = (tick_end(refusal.next), 0);
+            }
+            if let Some(repairs) = &mut known.repairs {
+                let next = tick_end(repairs.next);
+                *repairs = Repairs {
+                    count: 0,
+                    last: next,
+                    next,
+                };
+            }
+            if let Some(rollout) = &mut known.rollout {
+                rollout.since = whole(rollout.since);
+            }
+        }
+        Self(Arc::new(Mutex::new(all)))
+    }
+
+    /// Hashes what is known.
+    pub(crate) fn hash(&self, hasher: &mut DefaultHasher) {
+        let all = lock(&self.0);
+        let sorted: BTreeMap<_, _> = all.iter().collect();
+        let _ = write!(Hashed(hasher), "{sorted:?}");
+    }
 }

@@ -1,11 +1,16 @@
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::runtime::watcher::Event;
 use podloom_engine::cache::{Cache, Watch};
+use podloom_turns::lock;
 use serde_json::json;
+use tokio::time::Instant;
 
-use super::{Limits, MARGIN, Rolls, UNUSED};
+use super::{Limits, MARGIN, Roll, Rolls, Stage, UNUSED};
 
 const DEADLINE: Duration = Duration::from_mins(2);
 
@@ -195,4 +200,38 @@ async fn one_namespace_has_at_most_half_of_the_turns() {
 fn each_namespace_has_a_turn_and_a_single_one_has_all() {
     let of = |max, is_one| Limits::new(max, DEADLINE, is_one).max_of_namespace;
     assert_eq!([of(1, false), of(5, false), of(5, true)], [1, 2, 5]);
+}
+
+/// For the search through all histories.
+impl Rolls {
+    /// Returns the same turns, with another cache.
+    pub(crate) fn seeing(&self, deployments: &Cache<Deployment>) -> Self {
+        Self {
+            deployments: deployments.clone(),
+            ..self.clone()
+        }
+    }
+
+    /// Returns a copy that changes independently.
+    pub(crate) fn copied(&self) -> Self {
+        Self {
+            rolling: Arc::new(Mutex::new(lock(&self.rolling).clone())),
+            ..self.clone()
+        }
+    }
+
+    /// Hashes who has a turn, and for how long.
+    pub(crate) fn hash(&self, now: Instant, hasher: &mut DefaultHasher) {
+        let rolling = lock(&self.rolling);
+        let since = |at: Instant| now.saturating_duration_since(at);
+        let turn = |(uid, roll): (&String, &Roll)| {
+            let (written, took) = match roll.stage {
+                Stage::Taken(at) => (None, since(at)),
+                Stage::Written(at, generation) => (Some(generation), since(at)),
+            };
+            (uid.clone(), written, took)
+        };
+        let turns = rolling.as_ref().map(|it| it.iter().map(turn).collect());
+        turns.map(|it: BTreeSet<_>| it).hash(hasher);
+    }
 }

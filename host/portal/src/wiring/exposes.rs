@@ -53,7 +53,7 @@ pub(super) fn wake_having(exposes: &Exposes, child: &ObjectMeta, suffix: &str) {
 /// Wakes PortalExposes that another one concerns, and forgets what is kept of those that are gone.
 ///
 /// Hostnames of a list are known before the cache is filled: a pass would believe that they are free.
-pub(super) fn listen(exposes: &Exposes, tunnels: Tunnels) {
+pub(crate) fn listen(exposes: &Exposes, tunnels: Tunnels) {
     let all = exposes.clone();
     let wake = |exposes: &Exposes, concerned: BTreeSet<Id>| {
         for (namespace, name) in &concerned {

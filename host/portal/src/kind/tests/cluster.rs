@@ -1,7 +1,7 @@
 //! A cluster with one PortalExpose: an API server in memory, and caches that show what the test lets them see.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -49,6 +49,17 @@ pub(crate) struct Chain {
     pub(super) calls: AtomicUsize,
     /// What the digest becomes when the chain is called next.
     pub(super) next: Mutex<Option<String>>,
+}
+
+impl Chain {
+    /// A chain of this digest, which changes the template.
+    pub(crate) fn marking(digest: &str) -> Self {
+        Self {
+            digest: Mutex::new(Some(digest.to_owned())),
+            marks: Mutex::new(true),
+            ..Self::default()
+        }
+    }
 }
 
 impl PodMutator for Chain {
@@ -323,7 +334,7 @@ fn kind(chain: &Arc<Chain>, namespaces: Namespaces) -> ExposeKind {
         },
         tunnels: Tunnels {
             mutator: Arc::<Chain>::clone(chain),
-            relays: relays(),
+            relays: relays(Clock::new()),
             rolls: Rolls::new(Limits::new(1, Duration::from_mins(2), false), deployments),
             memory: Memory::default(),
             rivals: Rivals::default(),
@@ -337,19 +348,22 @@ fn kind(chain: &Arc<Chain>, namespaces: Namespaces) -> ExposeKind {
     }
 }
 
+/// Reading all certificates takes long.
+static TLS: LazyLock<Tls> = LazyLock::new(|| Tls::new(&Roots::Public, None).unwrap());
+
 /// Relays that nobody asks.
-pub(crate) fn relays() -> Relays {
+pub(crate) fn relays(clock: Clock) -> Relays {
     let settings = RelaySettings {
         observation: Observation::Assume,
         interval: Duration::from_secs(30),
         allow: Vec::new(),
         deny: Vec::new(),
-        tls: Tls::new(&Roots::Public, None).unwrap(),
+        tls: TLS.clone(),
         recorder: Arc::new(NoRecorder),
     };
     let mut registry = Registry::default();
     let outbound = OutboundMetrics::register(&mut registry);
     let metrics = RelayMetrics::register(&mut registry, outbound);
-    let (relays, _) = Relays::start(settings, Clock::new(), metrics, CancellationToken::new());
+    let (relays, _) = Relays::start(settings, clock, metrics, CancellationToken::new());
     relays
 }

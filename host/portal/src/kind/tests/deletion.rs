@@ -68,9 +68,21 @@ async fn a_deployment_of_somebody_else_stays() {
 #[tokio::test]
 async fn a_deployment_that_is_another_by_now_is_not_deleted() {
     let cluster = deleted().await;
+    let owners = json!([{ "apiVersion": "portal.gosuda.org/v1alpha1", "kind": "PortalExpose", "name": "shop", "uid": "e-0", "controller": true }]);
     cluster.state().deployment.as_mut().unwrap()["metadata"]["uid"] = json!("another");
+    cluster.state().deployment.as_mut().unwrap()["metadata"]["ownerReferences"] = owners;
     cluster.pass().await.unwrap();
     assert!(cluster.state().deployment.is_some());
+}
+
+/// A write of ours was on its way for so long that the cache shows the one before it.
+#[tokio::test]
+async fn a_deployment_that_came_late_goes_too() {
+    let cluster = deleted().await;
+    cluster.state().deployment.as_mut().unwrap()["metadata"]["uid"] = json!("late");
+    cluster.pass().await.unwrap();
+    assert_eq!(cluster.state().deployment, None);
+    assert_eq!(cluster.state().expose["metadata"]["finalizers"], json!([]));
 }
 
 #[tokio::test]

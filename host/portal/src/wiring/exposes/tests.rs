@@ -6,6 +6,7 @@ use kube::core::ObjectMeta;
 use kube::runtime::watcher::Event;
 use podloom_api::{PortalExpose, PortalExposeObject};
 use podloom_engine::cache::{Cache, Watch};
+use podloom_engine::clock::Clock;
 use podloom_engine::wakes::Wakes;
 use serde_json::json;
 
@@ -41,7 +42,7 @@ fn scopes() -> (Exposes, Tunnels) {
     let tunnels = Tunnels {
         mutator: Arc::<Chain>::default(),
         rolls: Rolls::new(limits, Cache::of(Watch::of("Deployment", ""), [])),
-        relays: relays(),
+        relays: relays(Clock::new()),
         memory: Memory::default(),
         rivals: Rivals::default(),
     };
