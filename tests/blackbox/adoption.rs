@@ -113,7 +113,7 @@ async fn leave_all(scene: &Scene, pods: &Watched<Pod>) {
     publish(scene, "leaked", leaked).await;
     scene.delete_browser("deleted").await;
     delete_pod(scene, "lost").await;
-    pods.until_pod_gone("lost").await;
+    pods.until_away("lost").await;
 }
 
 async fn delete_pod(scene: &Scene, name: &str) {

@@ -1,148 +1,185 @@
 //! The operator is killed in any write of a session's life or right after it, or it loses that write or its answer: still the session
 //! has one pod, ends as without it, and leaves nothing.
 
-use podloom_tests::faults::{Fault, RequestFilter, Rule};
-use podloom_tests::lives::{Lives, chosen, is_whole};
-use podloom_tests::{Cluster, blackbox_on};
+use std::cell::Cell;
 
-/// More writes than any session needs.
-const WRITES: u64 = 12;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::DeleteParams;
+use podloom_api::Browser;
+use podloom_tests::faults::{Proxy, RequestFilter};
+use podloom_tests::lives::{Blow, Life, Place, strike};
+use podloom_tests::{Operator, Scene, Watched};
 
-/// How a pod behaves, and the end that clients see. Without one, the user deletes the Browser: when it runs, or while no operator does.
-const LIVES: [(&str, Option<&str>); 3] = [
-    (
-        "browser-exits",
-        Some("Failed Error: container browser terminated: Error (exit code 1)"),
-    ),
-    (
-        "succeeds-later",
-        Some("Succeeded Completed: all containers completed"),
-    ),
-    ("running", None),
-];
+/// The name of the Browser, and of its pod.
+const NAME: &str = "b";
 
-/// A fault in the write of this number, or in it and all that follow.
-fn at_write(number: u64, times: Option<u64>, fault: Fault) -> Rule {
-    let resources = ["browsers", "browsers/status", "pods"];
-    Rule {
-        on: RequestFilter {
-            verbs: vec!["write".to_owned()],
-            resources: resources.map(str::to_owned).into(),
-            path: String::new(),
-        },
-        after: number,
-        times,
-        fault,
+/// What happens in a session.
+pub(crate) struct Plot {
+    /// How its pod behaves.
+    version: &'static str,
+    /// What the user does: each of it when the Browser runs, or the first of it earlier, while no operator sees it.
+    deeds: &'static [Deed],
+    /// What clients see at last, if that is no deed.
+    end: Option<&'static str>,
+}
+
+#[derive(PartialEq)]
+enum Deed {
+    /// Deletes the Browser.
+    Delete,
+    /// Makes another Browser of the same name, and does not wait for the operator.
+    Replace,
+    /// As `kubectl delete pod --force`.
+    DeletePod,
+}
+
+static FAILS: Plot = Plot {
+    version: "browser-exits",
+    deeds: &[],
+    end: Some("Failed Error: container browser terminated: Error (exit code 1)"),
+};
+pub(crate) static SUCCEEDS: Plot = Plot {
+    version: "succeeds-later",
+    deeds: &[],
+    end: Some("Succeeded Completed: all containers completed"),
+};
+pub(crate) static DELETED: Plot = runs(&[Deed::Delete]);
+pub(crate) static REPLACED: Plot = runs(&[Deed::Replace, Deed::Delete]);
+pub(crate) static POD_DELETED: Plot = runs(&[Deed::DeletePod]);
+
+const fn runs(deeds: &'static [Deed]) -> Plot {
+    Plot {
+        version: "running",
+        deeds,
+        end: None,
     }
 }
 
-/// What happens to the operator.
-#[derive(Clone, Copy, PartialEq)]
-enum Fate {
-    /// It is killed when each session is over or waits for an answer that never comes, and another one starts.
-    Dies,
-    Lives,
+/// A session, and all that its clients have seen.
+pub(crate) struct Session {
+    plot: &'static Plot,
+    /// How many of its deeds are done.
+    done: Cell<usize>,
+    scene: &'static Scene,
+    browsers: Watched<Browser>,
+    pods: Watched<Pod>,
 }
 
-/// Lives each life with the faults in each of its writes, all at once.
-fn each_write<const N: usize>(name: &str, faults: impl Fn(u64) -> [Rule; N], fate: Fate) {
-    blackbox_on(Cluster::without_operator, name, async |scene| {
-        let each = LIVES
-            .into_iter()
-            .flat_map(|life| (0..WRITES).map(move |number| (life, number)));
-        let cases = chosen(name, each.collect());
-        let mut lives = Lives::new(&scene, cases.len()).await;
-        lives.set_rules(cases.iter().map(|(_, number)| faults(*number)));
-        for (session, ((version, _), _)) in lives.sessions.iter().zip(&cases) {
-            session.begin(version).await;
+impl Session {
+    pub(crate) async fn new(place: Place, plot: &'static Plot) -> Self {
+        Self {
+            plot,
+            done: Cell::default(),
+            scene: place.scene,
+            browsers: place.scene.watch_browsers().await,
+            pods: place.scene.watch_pods().await,
         }
-        let ends: Vec<_> = cases.iter().map(|((_, end), _)| *end).collect();
-        let hits = goes_on::<N>(&mut lives, &ends, fate).await;
-        for (session, end) in lives.sessions.iter().zip(ends) {
-            let story = session.ends().await;
-            let pods = session.pods.uids(session.name()).len();
-            let is_right = match end {
-                Some(end) => pods == 1 && story.ends_with(&[end.to_owned(), "gone".to_owned()]),
-                None => pods <= 1 && !story.iter().any(|line| line.starts_with("Failed")),
-            };
-            assert!(is_right, "{}: {pods} pods, {story:?}", session.name());
-        }
-        // The finalizer, the pod, two statuses or three, the deletions of pod and Browser, and the finalizer again.
-        for (version, _) in LIVES.into_iter().filter(|_| is_whole()) {
-            let of_life = cases
-                .iter()
-                .zip(&hits)
-                .filter(|(case, _)| case.0.0 == version);
-            let writes: Vec<u64> = of_life.map(|(_, hits)| hits[0].min(1)).collect();
-            let count = writes.iter().sum();
-            assert!((6..WRITES).contains(&count), "{version}: {writes:?}");
-        }
-    });
-}
+    }
 
-/// Lets the sessions go on as far as they can, and kills the operator there if that is its fate. Returns how often each rule was applied.
-async fn goes_on<const N: usize>(
-    lives: &mut Lives,
-    ends: &[Option<&str>],
-    fate: Fate,
-) -> Vec<[u64; N]> {
-    let hangs = |hits: [u64; N]| fate == Fate::Dies && hits[N - 1] > 0;
-    lives
-        .until_each("runs, or its operator hangs", |session, hits| {
-            hangs(hits) || session.runs() || session.is_gone()
-        })
-        .await;
-    let hung: Vec<bool> = lives.hits().into_iter().map(hangs).collect();
-    let delete = async |lives: &Lives, if_hung: bool| {
-        for ((session, end), hung) in lives.sessions.iter().zip(ends).zip(&hung) {
-            if end.is_none() && *hung == if_hung {
-                session.scene.delete_browser(session.name()).await;
+    /// Does the deed of this number, unless that is done or cannot be done yet.
+    async fn act(&self, number: usize) {
+        let deed = self.plot.deeds.get(number);
+        let Some(deed) = deed.filter(|_| self.done.get() == number) else {
+            return;
+        };
+        match deed {
+            Deed::Delete => self.scene.delete_browser(NAME).await,
+            Deed::Replace => {
+                self.scene.force_away(&self.scene.browsers(), NAME).await;
+                self.scene.browser(NAME, self.plot.version).await;
+            }
+            Deed::DeletePod => {
+                let now = DeleteParams::default().grace_period(0);
+                if self.scene.pods().delete(NAME, &now).await.is_err() {
+                    return;
+                }
             }
         }
-    };
-    delete(lives, false).await;
-    lives
-        .until_each("is gone, or its operator hangs", |session, hits| {
-            hangs(hits) || session.is_gone()
-        })
-        .await;
-    let hits = lives.hits();
-    if fate == Fate::Dies {
-        lives.operator.kill();
-        delete(lives, true).await;
-        lives.heal();
-        lives.operator.restart();
-        lives.operator.ready().await;
+        self.done.set(number + 1);
     }
-    hits
+}
+
+impl Life for Session {
+    async fn operator(&self, flags: &[&str]) -> (Proxy, Operator) {
+        let proxy = self.scene.proxy();
+        let operator = self.scene.operator_behind(&proxy, flags).await;
+        (proxy, operator)
+    }
+
+    async fn begins(&self) {
+        self.scene.behaviours().await;
+        self.scene.browser(NAME, self.plot.version).await;
+    }
+
+    async fn goes_on(&self) -> Result<(), String> {
+        let story = self.browsers.story(NAME);
+        let last = story.last().map_or("", String::as_str);
+        if last == "Running" {
+            // What was replaced may still be seen to run.
+            self.act(story.iter().filter(|line| *line == "gone").count())
+                .await;
+        }
+        let is_over = last == "gone" && self.done.get() == self.plot.deeds.len();
+        is_over.then_some(()).ok_or_else(|| format!("{story:?}"))
+    }
+
+    async fn meanwhile(&self, _: Blow) {
+        self.act(0).await;
+    }
+
+    fn rests(&self) -> bool {
+        let end = self.plot.end.map_or("Running", |_| "Succeeded");
+        self.pods.last(NAME).is_none_or(|pod| {
+            let phase = pod.status.and_then(|status| status.phase);
+            pod.metadata.deletion_timestamp.is_none() && phase.as_deref() == Some(end)
+        })
+    }
+
+    /// No Browser ever had two pods, and none came back from its end.
+    async fn ends(&self) {
+        self.scene.nothing_is_left().await;
+        self.pods.are_single();
+        let story = self.browsers.story(NAME);
+        let is_end = |line: &String| line.starts_with("Failed") || line.starts_with("Succe");
+        let mut lives = story.split(|line| line == "gone");
+        let is_once = lives.all(|life| life.iter().skip_while(|line| !is_end(line)).count() <= 1);
+        let is_lost = self.plot.deeds.contains(&Deed::DeletePod);
+        let is_right = match self.plot.end {
+            Some(end) => story.ends_with(&[end.to_owned(), "gone".to_owned()]),
+            None => !story.iter().any(|line| {
+                line.starts_with("Failed") && !(is_lost && line.starts_with("Failed PodLost"))
+            }),
+        };
+        let name = &self.scene.namespace;
+        assert!(is_once && is_right, "{name}: {story:?}");
+    }
+}
+
+fn each_write(name: &str, blow: Blow) {
+    let plots = [&FAILS, &SUCCEEDS, &DELETED];
+    let writes = RequestFilter::from("write browsers browsers/status pods");
+    // The finalizer, the pod, two statuses or three, the deletions of pod and Browser, and the finalizer again.
+    let series = plots.map(|_| (writes.clone(), 6..12));
+    let session = async |place: Place| Session::new(place, plots[place.series]).await;
+    strike(name, blow, &series, session);
 }
 
 #[test]
 fn killed_in_any_write_it_goes_on() {
-    let hangs = |number| [at_write(number, None, Fault::Stall)];
-    each_write("browser-killed-in", hangs, Fate::Dies);
+    each_write("browser-killed-in", Blow::KilledIn);
 }
 
 #[test]
 fn killed_after_any_write_it_goes_on() {
-    // Its next write, which may repeat this one, never arrives.
-    let is_cut = |number| {
-        [
-            at_write(number, Some(1), Fault::Cut),
-            at_write(number, None, Fault::Stall),
-        ]
-    };
-    each_write("browser-killed-after", is_cut, Fate::Dies);
+    each_write("browser-killed-after", Blow::KilledAfter);
 }
 
 #[test]
 fn whichever_write_is_lost_it_goes_on() {
-    let is_lost = |number| [at_write(number, Some(1), Fault::Drop)];
-    each_write("browser-lost-writes", is_lost, Fate::Lives);
+    each_write("browser-lost-writes", Blow::Lost);
 }
 
 #[test]
 fn whichever_answer_is_lost_it_goes_on() {
-    let is_cut = |number| [at_write(number, Some(1), Fault::Cut)];
-    each_write("browser-lost-answers", is_cut, Fate::Lives);
+    each_write("browser-lost-answers", Blow::Unanswered);
 }

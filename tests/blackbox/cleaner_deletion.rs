@@ -171,16 +171,12 @@ fn what_waits_for_gone_stays_until_all_are() {
 
 /// Rejects the deletion of one ConfigMap.
 fn reject(name: &str) -> Rule {
-    Rule {
-        on: RequestFilter {
-            verbs: vec!["delete".to_owned()],
-            resources: vec!["configmaps".to_owned()],
-            path: format!("/configmaps/{name}"),
-        },
-        after: 0,
-        times: None,
-        fault: Fault::api_error(403, "Forbidden", "a policy forbids it"),
-    }
+    let mut on = RequestFilter::from("delete configmaps");
+    on.path = format!("/configmaps/{name}");
+    Rule::on(
+        on,
+        Fault::api_error(403, "Forbidden", "a policy forbids it"),
+    )
 }
 
 #[test]
@@ -242,12 +238,7 @@ fn an_object_that_was_made_again_stays() {
         async |scene| {
             let cleaners = Cleaners::new(&scene);
             let proxy = cleaners.proxy();
-            proxy.set_rules(&[Rule {
-                on: RequestFilter::of("delete configmaps"),
-                after: 0,
-                times: None,
-                fault: Fault::Hold,
-            }]);
+            proxy.set_rules(&[Rule::on("delete configmaps", Fault::Hold)]);
             let _operator = cleaners.operator_behind(&proxy, &[]).await;
             cleaners.map("web", json!({}), "idle").await;
             cleaners

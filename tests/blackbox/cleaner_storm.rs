@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
-use kube::{Api, ResourceExt};
 use podloom_api::{Cleaner, DeletionProgress};
-use podloom_tests::faults::{Fault, Proxy, RequestFilter, Rule};
+use podloom_tests::cleaner::{Cleaners, map_targets};
+use podloom_tests::faults::{Fault, Proxy, Rule};
 use podloom_tests::{Change, Cluster, Operator, Scene, Seed, Watched, blackbox_within, eventually};
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -51,10 +52,11 @@ const TROUBLES: [Trouble; 5] = [
 
 struct Storm<'s> {
     scene: &'s Scene,
+    cleaners: Cleaners<'s>,
     proxy: Proxy,
     operator: Operator,
     seed: Seed,
-    cleaners: Watched<Cleaner>,
+    seen: Watched<Cleaner>,
     objects: Watched<ConfigMap>,
     /// The UIDs of objects that the test itself has deleted.
     ours: BTreeSet<String>,
@@ -84,13 +86,6 @@ fn whatever_fails_nothing_is_deleted_that_the_conditions_did_not_name() {
     });
 }
 
-fn configmap(name: &str, run: &str, fate: &str, done: &str) -> Value {
-    json!({
-        "metadata": { "name": name, "labels": { RUN: run, FATE: fate } },
-        "data": { "done": done },
-    })
-}
-
 /// The name of one of the objects of a run.
 fn member(run: &str, number: usize) -> String {
     format!("{run}-{number}")
@@ -99,10 +94,6 @@ fn member(run: &str, number: usize) -> String {
 /// What is being deleted, if it is decided.
 fn plan(cleaner: &Cleaner) -> Option<&DeletionProgress> {
     cleaner.status.as_ref()?.deletion.as_ref()
-}
-
-fn uids(plan: &DeletionProgress) -> Vec<String> {
-    plan.objects.iter().map(|it| it.uid.clone()).collect()
 }
 
 fn is_of(run: &str) -> impl Fn(&ConfigMap) -> bool {
@@ -120,33 +111,23 @@ fn is_named(object: &ConfigMap) -> bool {
 
 impl<'s> Storm<'s> {
     async fn begin(scene: &'s Scene, seed: Seed) -> Self {
-        let original = scene.cluster.cleaner_kubeconfig();
-        let proxy = Proxy::start(original);
-        let arguments = ["--namespace", &scene.namespace, "--controllers", "cleaner"];
-        let kubeconfig = proxy.kubeconfig(original);
-        let operator = Operator::spawn(&scene.cluster, &kubeconfig, &arguments);
-        operator.ready().await;
-        let cleaners: Api<Cleaner> = Api::namespaced(scene.client.clone(), &scene.namespace);
-        let storm = Self {
-            proxy,
-            operator,
-            seed,
-            cleaners: Watched::new(cleaners).await,
-            objects: Watched::new(objects(scene)).await,
-            ours: BTreeSet::new(),
+        let cleaners = Cleaners::new(scene);
+        let proxy = cleaners.proxy();
+        Self {
             scene,
-        };
-        storm.operator.ready().await;
-        storm
-    }
-
-    fn api(&self) -> Api<Cleaner> {
-        Api::namespaced(self.scene.client.clone(), &self.scene.namespace)
+            operator: cleaners.operator_behind(&proxy, &[]).await,
+            proxy,
+            seed,
+            seen: cleaners.watch().await,
+            objects: Watched::new(cleaners.maps()).await,
+            cleaners,
+            ours: BTreeSet::new(),
+        }
     }
 
     /// One Cleaner, a few objects, one fault and one trouble, all at random times, until the Cleaner is gone.
     async fn rage(&mut self, run: &str) {
-        let trouble = *pick(&mut self.seed, &TROUBLES);
+        let trouble = *self.seed.pick(&TROUBLES);
         let fault = self.fault();
         let is_killed = fault.fault == Fault::Stall || self.seed.below(4) == 0;
         eprintln!("{run}: {trouble:?}, {fault:?}, killed: {is_killed}");
@@ -172,13 +153,7 @@ impl<'s> Storm<'s> {
             self.finish(&format!("{run}-added")).await;
         }
         self.operator.ready().await;
-        self.cleaners
-            .until(&format!("{run} is gone"), |changes| {
-                let of_run = |change: &&Change<Cleaner>| change.object().name_any() == run;
-                let last = changes.iter().rfind(of_run)?;
-                matches!(last, Change::Gone(_)).then_some(())
-            })
-            .await;
+        self.seen.was_gone(run).await;
     }
 
     /// One of the operator's next writes fails somehow.
@@ -192,17 +167,10 @@ impl<'s> Storm<'s> {
             Fault::api_error(500, "InternalError", "a fault of the test"),
             Fault::api_error(409, "Conflict", "a fault of the test"),
         ];
-        let resources = ["cleaners", "cleaners/status", "configmaps"];
-        Rule {
-            on: RequestFilter {
-                verbs: vec!["write".to_owned()],
-                resources: resources.map(str::to_owned).into(),
-                path: String::new(),
-            },
-            after: u64::try_from(self.seed.below(WRITES)).unwrap(),
-            times: Some(1),
-            fault: pick(&mut self.seed, &faults).clone(),
-        }
+        let requests = "write cleaners cleaners/status configmaps";
+        let after = u64::try_from(self.seed.below(WRITES)).unwrap();
+        let fault = self.seed.pick(&faults).clone();
+        Rule::once(requests, after, fault)
     }
 
     async fn pause(&mut self, milliseconds: usize) {
@@ -211,29 +179,24 @@ impl<'s> Storm<'s> {
     }
 
     async fn create(&self, run: &str) {
-        let objects = || objects(self.scene);
         for number in 0..DOOMED {
-            let object = configmap(&member(run, number), run, "doomed", "no");
-            self.scene.create(objects(), object).await;
+            self.make(run, &member(run, number), "doomed", "no").await;
         }
         // It looks like the others, and is not named.
-        let bystander = configmap(&format!("{run}-bystander"), run, "kept", "yes");
-        self.scene.create(objects(), bystander).await;
-        let cleaner = json!({
-            "metadata": { "name": run },
-            "spec": {
-                "ttl": "0",
-                "retry": { "period": "1s" },
-                "targets": [{
-                    "name": "things",
-                    "reference": { "version": "v1", "kind": "ConfigMap", "matchLabels": { RUN: run, FATE: "doomed" } },
-                    "delete": true,
-                    "includeWhenEvaluating": true,
-                }],
-                "conditions": ["things.items.all(it, it.data.done == 'yes')"],
-            },
+        let bystander = format!("{run}-bystander");
+        self.make(run, &bystander, "kept", "yes").await;
+        let spec = json!({
+            "retry": { "period": "1s" },
+            "targets": [map_targets("things", &json!({ RUN: run, FATE: "doomed" }))],
+            "conditions": ["things.items.all(it, it.data.done == 'yes')"],
         });
-        self.scene.create(self.api(), cleaner).await;
+        self.cleaners.create(run, spec).await;
+    }
+
+    async fn make(&self, run: &str, name: &str, fate: &str, done: &str) {
+        let metadata = json!({ "name": name, "labels": { RUN: run, FATE: fate } });
+        let map = json!({ "metadata": metadata, "data": { "done": done } });
+        self.scene.create(self.cleaners.maps(), map).await;
     }
 
     /// Makes the condition true for one object, if it is still there.
@@ -244,7 +207,7 @@ impl<'s> Storm<'s> {
 
     async fn change(&self, name: &str, patch: Value) {
         let patch = Patch::Merge(patch);
-        let (objects, parameters) = (objects(self.scene), PatchParams::default());
+        let (objects, parameters) = (self.cleaners.maps(), PatchParams::default());
         let changed = objects.patch_metadata(name, &parameters, &patch).await;
         let is_gone = |error: &kube::Error| matches!(error, kube::Error::Api(status) if status.is_not_found());
         assert!(changed.as_ref().err().is_none_or(is_gone), "{changed:?}");
@@ -259,21 +222,21 @@ impl<'s> Storm<'s> {
                 self.change(&first, kept).await;
             }
             Trouble::Replaced => {
-                let objects = || objects(self.scene);
-                let Some(old) = objects().get_opt(&first).await.unwrap() else {
+                let maps = self.cleaners.maps();
+                let Some(old) = maps.get_opt(&first).await.unwrap() else {
                     return;
                 };
                 self.ours.extend(old.uid());
-                let _ = objects().delete(&first, &DeleteParams::default()).await;
-                let new = configmap(&first, run, "kept", "no");
-                self.scene.create(objects(), new).await;
+                drop(maps.delete(&first, &DeleteParams::default()).await);
+                self.make(run, &first, "kept", "no").await;
             }
             Trouble::Added => {
-                let added = configmap(&format!("{run}-added"), run, "doomed", "no");
-                self.scene.create(objects(self.scene), added).await;
+                let added = format!("{run}-added");
+                self.make(run, &added, "doomed", "no").await;
             }
             Trouble::Cancelled => {
-                let _ = self.api().delete(run, &DeleteParams::default()).await;
+                let cleaners = self.cleaners.api();
+                drop(cleaners.delete(run, &DeleteParams::default()).await);
             }
         }
     }
@@ -283,7 +246,7 @@ impl<'s> Storm<'s> {
         let planned = self.planned(run);
         let what = format!("{run}: all of the plan is gone");
         eventually(&what, async || {
-            let left = objects(self.scene).list(&ListParams::default()).await;
+            let left = self.cleaners.maps().list(&ListParams::default()).await;
             let left = left.unwrap().items.into_iter().filter_map(|it| it.uid());
             let left: Vec<String> = left.filter(|uid| planned.contains(uid)).collect();
             left.is_empty()
@@ -317,25 +280,24 @@ impl<'s> Storm<'s> {
             }
         }
         let bystander = format!("{run}-bystander");
-        let bystander = objects(self.scene).get_opt(&bystander).await.unwrap();
-        assert!(bystander.is_some(), "{run}: no bystander");
+        assert!(
+            self.cleaners.has_map(&bystander).await,
+            "{run}: no bystander"
+        );
         self.clear(run).await;
         !planned.is_empty()
     }
 
     /// Waits until the watch has shown everything that happened in a run.
     async fn sees(&self, run: &str) {
-        let last = configmap(&format!("{run}-last"), run, "last", "no");
-        self.scene.create(objects(self.scene), last).await;
-        let is_there = |_: &ConfigMap| true;
-        self.objects
-            .until_is(&format!("{run}-last"), "is seen", is_there)
-            .await;
+        let last = format!("{run}-last");
+        self.make(run, &last, "last", "no").await;
+        self.objects.until_is(&last, "is seen", |_| true).await;
     }
 
     /// The UIDs of what a Cleaner decided to delete. It decides once, about what its conditions saw.
     fn planned(&self, run: &str) -> BTreeSet<String> {
-        let changes = self.cleaners.of(run);
+        let changes = self.seen.of(run);
         let states = changes.iter().map(Change::object);
         let mut decided: Option<Vec<String>> = None;
         for cleaner in states {
@@ -343,7 +305,7 @@ impl<'s> Storm<'s> {
                 assert!(decided.is_none(), "{run}: a plan was dropped");
                 continue;
             };
-            let uids = uids(plan);
+            let uids: Vec<String> = plan.objects.iter().map(|it| it.uid.clone()).collect();
             let earlier = decided.get_or_insert_with(|| uids.clone());
             assert_eq!(*earlier, uids, "{run}: the plan changed");
             assert_eq!(seen(cleaner), uids, "{run}: others than the conditions saw");
@@ -354,12 +316,10 @@ impl<'s> Storm<'s> {
     /// Deletes what is left of a run, so that the next one is as fast.
     async fn clear(&mut self, run: &str) {
         let of_run = ListParams::default().labels(&format!("{RUN}={run}"));
-        let left = objects(self.scene).list(&of_run).await.unwrap();
+        let (maps, all) = (self.cleaners.maps(), DeleteParams::default());
+        let left = maps.list(&of_run).await.unwrap();
         self.ours.extend(left.iter().filter_map(ResourceExt::uid));
-        objects(self.scene)
-            .delete_collection(&DeleteParams::default(), &of_run)
-            .await
-            .unwrap();
+        maps.delete_collection(&all, &of_run).await.unwrap();
     }
 }
 
@@ -379,12 +339,4 @@ fn seen(cleaner: &Cleaner) -> Vec<String> {
         item["metadata"]["uid"].as_str().unwrap().to_owned()
     };
     items.map(uid).collect()
-}
-
-fn objects(scene: &Scene) -> Api<ConfigMap> {
-    Api::namespaced(scene.client.clone(), &scene.namespace)
-}
-
-fn pick<'a, T>(seed: &mut Seed, from: &'a [T]) -> &'a T {
-    &from[seed.below(from.len())]
 }

@@ -308,13 +308,7 @@ fn a_config_with_the_finalizer_of_older_versions_is_deleted() {
             .delete("old", &Default::default())
             .await
             .unwrap();
-        seen.until("the old config is gone", |changes| {
-            let last = changes
-                .iter()
-                .rfind(|change| change.object().metadata.name.as_deref() == Some("old"))?;
-            matches!(last, podloom_tests::Change::Gone(_)).then_some(())
-        })
-        .await;
+        seen.until_away("old").await;
     });
 }
 

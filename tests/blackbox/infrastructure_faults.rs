@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use podloom_api::{ClusterState, ClusterStatus};
-use podloom_tests::faults::{Fault, Proxy, RequestFilter, Rule};
+use podloom_tests::faults::{Fault, Proxy, Rule};
 use podloom_tests::im::{BootMode, ImData, ImOptions, ImServer, templates};
 use podloom_tests::infrastructure::{
     CLUSTER, Infrastructure, condition, is_configured, kubeconfig,
@@ -257,15 +257,8 @@ fn im_answers_garbage() {
 }
 
 fn answer(request: &str, status: u16, body: &str) -> Rule {
-    Rule {
-        on: RequestFilter::of(request),
-        after: 0,
-        times: None,
-        fault: Fault::Answer {
-            status,
-            body: body.to_owned(),
-        },
-    }
+    let body = body.to_owned();
+    Rule::on(request, Fault::Answer { status, body })
 }
 
 /// An IM that was killed and has its data is asked for nothing; without its data everything is built again.

@@ -1,78 +1,39 @@
 //! The operator is killed, loses answers, or loses its Lease at any point of a Cluster's life: nothing is made twice, and nothing is
 //! left behind.
 
+use std::cell::Cell;
+
+use podloom_api::{Cluster as Machines, ClusterStatus};
 use podloom_tests::faults::{Fault, Proxy, RequestFilter, Rule};
 use podloom_tests::im::{ImServer, templates};
 use podloom_tests::infrastructure::{CLUSTER, Infrastructure, is_configured, kubeconfig};
-use podloom_tests::{Cluster, Operator, Scene, blackbox_on, election, eventually, may_lead};
+use podloom_tests::lives::{Blow, Life, Place, strike};
+use podloom_tests::{
+    Cluster, Operator, Scene, Watched, blackbox_on, election, eventually, may_lead,
+};
 use serde_json::json;
 
-/// More requests, or more writes, than a Cluster needs.
-const MANY: u64 = 25;
-
-/// Where the operator is struck.
-#[derive(Clone, Copy, PartialEq)]
-enum Place {
-    /// In a write to the API server.
-    Kubernetes,
-    /// In a request to the Infrastructure Manager.
-    Manager,
-}
-
-impl Place {
-    /// A fault in the request of this number.
-    fn rule(self, number: u64, fault: Fault) -> Rule {
-        let kubernetes = [
-            "clusters",
-            "clusters/status",
-            "clouds",
-            "infrastructureproviders",
-            "secrets",
-        ];
-        let (verbs, resources, path) = match self {
-            Self::Kubernetes => (vec!["write"], kubernetes.to_vec(), ""),
-            Self::Manager => (Vec::new(), Vec::new(), "/infrastructures"),
-        };
-        Rule {
-            on: RequestFilter {
-                verbs: verbs.into_iter().map(str::to_owned).collect(),
-                resources: resources.into_iter().map(str::to_owned).collect(),
-                path: path.to_owned(),
-            },
-            after: number,
-            times: Some(1),
-            fault,
-        }
-    }
-}
-
-/// Clusters whose operator is struck.
-struct Victim<'s> {
+/// Clusters, and what was asked of the Infrastructure Manager for them.
+struct Site<'s> {
     infrastructure: Infrastructure<'s>,
-    kubernetes: Proxy,
     manager: Proxy,
-    operator: Operator,
+    /// Whether it is struck in requests to the Infrastructure Manager, not to the API server.
+    is_managed: bool,
+    seen: Watched<Machines>,
+    is_deleted: Cell<bool>,
 }
 
-impl<'s> Victim<'s> {
-    async fn new(scene: &'s Scene, arguments: &[&str]) -> Self {
+impl<'s> Site<'s> {
+    async fn new(scene: &'s Scene, is_managed: bool) -> Self {
         let im = ImServer::shared().await;
         let manager = Proxy::to(im.address);
         let infrastructure = Infrastructure::behind(scene, im, &manager).await;
-        let kubernetes = Proxy::start(infrastructure.kubeconfig());
-        let operator = infrastructure.operator_behind(&kubernetes, arguments).await;
         Self {
+            seen: infrastructure.watch().await,
             infrastructure,
-            kubernetes,
             manager,
-            operator,
-        }
-    }
-
-    fn at(&self, place: Place) -> &Proxy {
-        match place {
-            Place::Kubernetes => &self.kubernetes,
-            Place::Manager => &self.manager,
+            is_managed,
+            is_deleted: Cell::default(),
         }
     }
 
@@ -81,39 +42,11 @@ impl<'s> Victim<'s> {
         self.infrastructure.cluster_with(name, spec).await;
     }
 
-    async fn is_configured(&self, name: &str) -> bool {
-        let found = self.infrastructure.clusters().get_opt(name).await.unwrap();
-        found.is_some_and(|cluster| is_configured(&cluster.status.unwrap_or_default(), 1))
-    }
-
-    async fn is_gone(&self, name: &str) -> bool {
-        let found = self.infrastructure.clusters().get_opt(name).await.unwrap();
-        found.is_none()
-    }
-
-    /// Lets the operator hang in the request of this number, kills it there, and starts another one. If `is_done` comes before that
-    /// request, it is killed then. Returns whether it hung.
-    async fn killed_at(
-        &mut self,
-        place: Place,
-        number: u64,
-        is_done: impl AsyncFn(&Self) -> bool,
-    ) -> bool {
-        let hung = eventually("the operator hangs or is done", async || {
-            if self.at(place).hits() == [1] {
-                return Ok(true);
-            }
-            let is_done = is_done(self).await;
-            is_done
-                .then_some(false)
-                .ok_or_else(|| format!("not at {number}"))
-        })
-        .await;
-        self.operator.kill();
-        self.at(place).set_rules(&[]);
-        self.operator.restart();
-        self.operator.ready().await;
-        hung
+    /// Deletes the Cluster of the test, once.
+    async fn delete(&self) {
+        if !self.is_deleted.replace(true) {
+            self.infrastructure.delete().await;
+        }
     }
 
     /// How many infrastructures IM has made, and the operator got the answer.
@@ -127,141 +60,141 @@ impl<'s> Victim<'s> {
     }
 }
 
-fn lives(place: Place, namespace: &str) {
-    blackbox_on(Cluster::without_operator, namespace, async |scene| {
-        let mut victim = Victim::new(&scene, &[]).await;
-        let hang = |number| [place.rule(number, Fault::Stall)];
-        let mut number = 0;
-        let mut deaths = [0, 0];
-        loop {
-            let name = format!("c{number}");
-            let made_before = victim.made();
-            victim.at(place).set_rules(&hang(number));
-            victim.create(&name).await;
-            let is_configured = async |victim: &Victim<'_>| victim.is_configured(&name).await;
-            let in_creation = victim.killed_at(place, number, is_configured).await;
-            let configured = |status: &_| is_configured_status(status);
-            victim
-                .infrastructure
-                .until_of(&name, "is configured", configured)
-                .await;
-            assert_eq!(victim.infrastructure.owner.list().len(), 1, "{name}");
-            // None, if the operator died before it read the answer of its create.
-            assert!(victim.made() - made_before <= 1, "{name}");
+fn configured(status: &ClusterStatus) -> bool {
+    is_configured(status, 1)
+}
 
-            victim.at(place).set_rules(&hang(number));
-            let clusters = victim.infrastructure.clusters();
-            clusters
-                .delete(&name, &kube::api::DeleteParams::default())
-                .await
-                .unwrap();
-            let is_gone = async |victim: &Victim<'_>| victim.is_gone(&name).await;
-            let in_deletion = victim.killed_at(place, number, is_gone).await;
-            eventually("it is gone", async || {
-                victim
-                    .is_gone(&name)
-                    .await
-                    .then_some(())
-                    .ok_or("it is there".to_owned())
-            })
-            .await;
-            assert_eq!(victim.infrastructure.owner.list(), [""; 0], "{name}");
-            deaths[0] += u64::from(in_creation);
-            deaths[1] += u64::from(in_deletion);
-            if !in_creation && !in_deletion {
-                break;
+impl Life for Site<'_> {
+    // They share one Infrastructure Manager, which is slow.
+    const AT_ONCE: usize = 5;
+    // Its state.
+    const POLLS: bool = true;
+
+    async fn operator(&self, flags: &[&str]) -> (Proxy, Operator) {
+        let proxy = Proxy::start(self.infrastructure.kubeconfig());
+        let operator = self.infrastructure.operator_behind(&proxy, flags).await;
+        (proxy, operator)
+    }
+
+    async fn begins(&self) {
+        self.create(CLUSTER).await;
+    }
+
+    async fn goes_on(&self) -> Result<(), String> {
+        let status = self.seen.last(CLUSTER).and_then(|it| it.status);
+        if status.as_ref().is_some_and(configured) {
+            if !self.is_deleted.get() {
+                assert_eq!(self.infrastructure.owner.list().len(), 1);
             }
-            number += 1;
-            assert!(number < MANY, "{deaths:?}");
+            self.delete().await;
         }
-        // To create, to read the state and the outputs; to delete.
-        assert!(deaths[0] >= 3 && deaths[1] >= 1, "{deaths:?}");
+        let is_over = self.seen.is_gone(CLUSTER);
+        is_over.then_some(()).ok_or_else(|| format!("{status:?}"))
+    }
+
+    async fn meanwhile(&self, blow: Blow) {
+        if blow == Blow::Unobserved {
+            self.delete().await;
+        }
+    }
+
+    async fn ends(&self) {
+        assert_eq!(self.infrastructure.owner.list(), [""; 0]);
+        // None, if the operator died before it read the answer of its create.
+        assert!(self.made() <= 1);
+    }
+
+    fn proxy(&self) -> Option<&Proxy> {
+        self.is_managed.then_some(&self.manager)
+    }
+}
+
+/// Strikes Clusters in their writes to the API server.
+fn each_write(name: &str, blow: Blow) {
+    let writes = "write clusters clusters/status clouds infrastructureproviders secrets";
+    // At least: the finalizer, what is asked for, its answer, the Secret, and the finalizer again.
+    strike(name, blow, &[(writes.into(), 5..20)], async |place| {
+        Site::new(place.scene, false).await
     });
 }
 
-fn is_configured_status(status: &podloom_api::ClusterStatus) -> bool {
-    is_configured(status, 1)
+/// Strikes Clusters in their requests to the Infrastructure Manager.
+fn each_request(name: &str, blow: Blow) {
+    let on = RequestFilter {
+        path: "/infrastructures".to_owned(),
+        ..RequestFilter::default()
+    };
+    // To create, to read the state and the outputs; to delete.
+    strike(name, blow, &[(on, 4..20)], async |place| {
+        Site::new(place.scene, true).await
+    });
 }
 
 #[test]
 fn killed_in_any_write_it_makes_and_leaves_nothing_twice() {
-    lives(Place::Kubernetes, "infra-killed-writes");
+    each_write("infra-killed-writes", Blow::KilledIn);
 }
 
 #[test]
 fn killed_in_any_request_to_im_it_makes_and_leaves_nothing_twice() {
-    lives(Place::Manager, "infra-killed-requests");
+    each_request("infra-killed-requests", Blow::KilledIn);
+}
+
+#[test]
+fn whichever_answer_of_the_api_server_is_lost_nothing_is_made_twice() {
+    each_write("infra-lost-writes", Blow::Unanswered);
 }
 
 /// The request was done, and its answer never came: nobody may take that for a failure.
 #[test]
-fn whichever_answer_is_lost_nothing_is_made_twice() {
-    blackbox_on(Cluster::without_operator, "infra-lost", async |scene| {
-        let victim = Victim::new(&scene, &[]).await;
-        let mut made = 0;
-        for place in [Place::Kubernetes, Place::Manager] {
-            let mut lost = 0;
-            for number in 0..MANY {
-                let what = if place == Place::Manager { "im" } else { "api" };
-                let name = format!("{what}{number}");
-                let proxy = victim.at(place);
-                proxy.set_rules(&[place.rule(number, Fault::Cut)]);
-                victim.create(&name).await;
-                victim
-                    .infrastructure
-                    .until_of(&name, "is configured", is_configured_status)
-                    .await;
-                made += 1;
-                assert_eq!(victim.infrastructure.owner.list().len(), made, "{name}");
-                let is_lost = proxy.hits() == [1];
-                proxy.set_rules(&[]);
-                if !is_lost {
-                    break;
-                }
-                lost += 1;
-            }
-            assert!((3..MANY).contains(&lost), "{lost}");
-        }
-    });
+fn whichever_answer_of_im_is_lost_nothing_is_made_twice() {
+    each_request("infra-lost-requests", Blow::Unanswered);
+}
+
+/// A watch breaks before any of its changes, and lists again only when the user has deleted the Cluster.
+#[test]
+fn what_no_watch_shows_leaves_nothing_behind() {
+    let series =
+        ["change clusters", "change secrets", "change clouds"].map(|it| (it.into(), 1..16));
+    let life = async |place: Place| Site::new(place.scene, false).await;
+    strike("infra-unobserved", Blow::Unobserved, &series, life);
 }
 
 /// Two infrastructures have the Cluster's name, and the process that knows it is killed while it deletes the first.
 #[test]
 fn of_two_infrastructures_of_a_name_none_is_left() {
     blackbox_on(Cluster::without_operator, "infra-twins", async |scene| {
-        let mut victim = Victim::new(&scene, &[]).await;
-        let rule = |request: &str, fault| Rule {
-            on: RequestFilter::of(request),
-            after: 0,
-            times: Some(1),
-            fault,
-        };
+        let site = Site::new(&scene, true).await;
+        let infrastructure = &site.infrastructure;
+        let mut operator = infrastructure.operator(&[]).await;
         // The answer is lost, and there is another one before the operator looks.
-        victim.manager.set_rules(&[
-            rule("POST /infrastructures", Fault::Cut),
-            Rule {
-                times: None,
-                ..rule("GET /infrastructures", Fault::Hold)
-            },
+        site.manager.set_rules(&[
+            Rule::once("POST /infrastructures", 0, Fault::Cut),
+            Rule::on("GET /infrastructures", Fault::Hold),
         ]);
-        victim.create(CLUSTER).await;
-        let infrastructure = &victim.infrastructure;
+        site.create(CLUSTER).await;
         infrastructure.until_owned(1).await;
         let uid = infrastructure.now().await.metadata.uid.unwrap();
         let mut twin = templates::single_node(&kubeconfig());
         twin["metadata"] = json!({ "infra_name": format!("podloom-{uid}") });
         let _twin = infrastructure.owner.create(&twin);
-        victim.manager.set_rules(&[]);
+        site.manager.set_rules(&[]);
         infrastructure
             .until_condition("InfrastructureReady", "False/DuplicateInfrastructures")
             .await;
-        let hang = rule("DELETE /infrastructures/{id}", Fault::Stall);
-        victim.manager.set_rules(&[hang]);
+        let hang = Rule::once("DELETE /infrastructures/{id}", 0, Fault::Stall);
+        site.manager.set_rules(&[hang]);
         infrastructure.delete().await;
-        let is_gone = async |victim: &Victim<'_>| victim.is_gone(CLUSTER).await;
-        assert!(victim.killed_at(Place::Manager, 0, is_gone).await);
-        victim.infrastructure.gone().await;
-        assert_eq!(victim.infrastructure.owner.list(), [""; 0]);
+        eventually("the operator hangs", async || {
+            let hangs = site.manager.hits() == [1];
+            hangs.then_some(()).ok_or("no".to_owned())
+        })
+        .await;
+        operator.kill();
+        site.manager.set_rules(&[]);
+        operator.restart();
+        infrastructure.gone().await;
+        assert_eq!(infrastructure.owner.list(), [""; 0]);
     });
 }
 
@@ -271,26 +204,28 @@ fn the_other_replica_goes_on() {
     blackbox_on(Cluster::without_operator, "infra-replicas", async |scene| {
         may_lead(&scene, "podloom-system", "podloom-infrastructure");
         let election = election(&scene.namespace);
-        let victim = Victim::new(&scene, &election).await;
-        let second = victim.infrastructure.operator(&election).await;
+        let site = Site::new(&scene, true).await;
+        let infrastructure = &site.infrastructure;
+        let kubernetes = Proxy::start(infrastructure.kubeconfig());
+        let _first = infrastructure.operator_behind(&kubernetes, &election).await;
+        let second = infrastructure.operator(&election).await;
         let names: Vec<String> = (0..8).map(|number| format!("c{number}")).collect();
         for name in &names {
-            victim.create(name).await;
+            site.create(name).await;
         }
         eventually("the leader has begun", async || {
-            (victim.made() >= 2).then_some(()).ok_or("no".to_owned())
+            (site.made() >= 2).then_some(()).ok_or("no".to_owned())
         })
         .await;
-        victim.kubernetes.silence_all();
+        kubernetes.silence_all();
         for name in &names {
-            victim
-                .infrastructure
-                .until_of(name, "is configured", is_configured_status)
+            infrastructure
+                .until_of(name, "is configured", configured)
                 .await;
         }
-        assert_eq!(victim.infrastructure.owner.list().len(), names.len());
+        assert_eq!(infrastructure.owner.list().len(), names.len());
         // Those of the first leader whose answers it did not live to see are not among them.
-        assert!(victim.made() <= names.len());
+        assert!(site.made() <= names.len());
         let (status, body) = second.get("/readyz/infrastructure").unwrap();
         assert_eq!(status, 200, "{body}");
     });

@@ -132,7 +132,7 @@ fn finalizers_of_others_are_left_alone() {
                 })
                 .await;
             assert!(freed.metadata.deletion_timestamp.is_some());
-            pods.until_pod_gone("b").await;
+            pods.until_away("b").await;
             scene
                 .patch_browser("b", json!({ "metadata": { "finalizers": null } }))
                 .await;

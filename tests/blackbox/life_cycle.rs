@@ -173,7 +173,7 @@ fn a_session_ends_as_its_pod_does() {
         let mut stories = Vec::new();
         for (behaviour, _) in ENDINGS {
             let story = seen.until_gone(behaviour).await;
-            pods.until_pod_gone(behaviour).await;
+            pods.until_away(behaviour).await;
             assert_eq!(pods.uids(behaviour).len(), 1, "{behaviour}");
             stories.push((behaviour, story));
         }

@@ -13,10 +13,12 @@ use futures::future::join_all;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::ListParams;
+use podloom_tests::cleaner::Cleaners;
 use podloom_tests::edits::Edit;
 use podloom_tests::im::{ImServer, templates};
-use podloom_tests::infrastructure::kubeconfig;
+use podloom_tests::infrastructure::{Infrastructure, kubeconfig};
 use podloom_tests::objects::{Objects, key_of, kind_of, normal};
+use podloom_tests::portal::Portal;
 use podloom_tests::{Cluster, Operator, PATIENCE, Scene, Seed, blackbox_within, eventually};
 use serde_json::{Value, json};
 
@@ -32,8 +34,6 @@ const PATIENT: usize = 4;
 /// A duty, and the objects that its stories are about.
 struct Duty {
     name: &'static str,
-    kubeconfig: fn(&Cluster) -> &Path,
-    arguments: &'static [&'static str],
     /// Their manifests, below the root of the repository.
     files: &'static [&'static str],
     /// The kinds of what the operator makes of them.
@@ -49,8 +49,6 @@ struct Duty {
 static DUTIES: [Duty; 4] = [
     Duty {
         name: "browser",
-        kubeconfig: Cluster::operator_kubeconfig,
-        arguments: &["--failed-retention", "1h", "--config-grace", "1s"],
         files: &[
             "deploy/examples/secrets.yaml",
             "deploy/examples/browserconfig-chrome.yaml",
@@ -64,8 +62,6 @@ static DUTIES: [Duty; 4] = [
     },
     Duty {
         name: "portal",
-        kubeconfig: Cluster::portal_kubeconfig,
-        arguments: &["--portal-relay-observation", "assume"],
         files: &[
             "deploy/examples/portal/classes.yaml",
             "deploy/examples/portal/exposes.yaml",
@@ -77,8 +73,6 @@ static DUTIES: [Duty; 4] = [
     },
     Duty {
         name: "cleaner",
-        kubeconfig: Cluster::cleaner_kubeconfig,
-        arguments: &[],
         files: &[
             "deploy/examples/cleaner/objects.yaml",
             "deploy/examples/cleaner/cleaners.yaml",
@@ -90,19 +84,6 @@ static DUTIES: [Duty; 4] = [
     },
     Duty {
         name: "infrastructure",
-        kubeconfig: Cluster::infrastructure_kubeconfig,
-        arguments: &[
-            "--im-allow-cidr",
-            "127.0.0.0/8",
-            "--im-settle",
-            "2s",
-            "--drift-interval",
-            "2s",
-            "--probe-clusters",
-            "false",
-            "--global-secret-namespace",
-            "specs-infrastructure",
-        ],
         files: &["tests/blackbox/fixtures/specs/infrastructure.yaml"],
         makes: &[("v1", "Secret")],
         anew: "Cluster",
@@ -110,6 +91,22 @@ static DUTIES: [Duty; 4] = [
         first: ("Cluster", "KubeconfigReady"),
     },
 ];
+
+/// Starts the operator of a duty.
+async fn start(scene: &Scene, duty: &str) -> Operator {
+    match duty {
+        "browser" => {
+            let flags = ["--failed-retention", "1h", "--config-grace", "1s"];
+            scene.operator(&flags).await
+        }
+        "portal" => Portal::bare(scene).operator(&[]).await,
+        "cleaner" => Cleaners::new(scene).operator(&[]).await,
+        _ => {
+            let im = ImServer::shared().await;
+            Infrastructure::bare(scene, im).operator(&[]).await
+        }
+    }
+}
 
 /// The CRDs of our kinds, as the API server has them.
 type Crds = BTreeMap<String, Value>;
@@ -121,15 +118,6 @@ struct Stage<'s> {
     objects: Objects,
     operator: Operator,
     manifests: Vec<Value>,
-}
-
-/// A time in which nothing has changed.
-struct Window {
-    state: Vec<Value>,
-    from: Instant,
-    /// How many writes the operator had made before.
-    writes: f64,
-    looks: usize,
 }
 
 #[test]
@@ -171,7 +159,7 @@ async fn play(scene: &Scene, duty: &Duty, crds: &Crds, more: Option<u32>) -> BTr
             let what = format!("specs {kind} {number}");
             let mut seed = match more {
                 Some(_) => Seed::new(&what),
-                None => Seed::or(&what, hash(kind)),
+                None => Seed::or(&what, 1),
             };
             stage.story(&mut seed, kind).await;
             stage.returns(&first).await;
@@ -186,11 +174,7 @@ impl<'s> Stage<'s> {
     async fn begin(scene: &Scene, duty: &'s Duty, crds: &'s Crds) -> Self {
         let namespace = format!("specs-{}", duty.name);
         let scene = scene.beside(&namespace, json!({})).await;
-        let own = ["--controllers", duty.name, "--namespace", &namespace];
-        let arguments = [&own[..], duty.arguments].concat();
-        let kubeconfig = (duty.kubeconfig)(&scene.cluster);
-        let operator = Operator::spawn(&scene.cluster, kubeconfig, &arguments);
-        operator.ready().await;
+        let operator = start(&scene, duty.name).await;
         let manifests = manifests(duty).await;
         let made = duty.makes.iter();
         let made = made.map(|(version, kind)| ((*version).to_owned(), (*kind).to_owned()));
@@ -306,31 +290,25 @@ impl<'s> Stage<'s> {
 
     /// Waits until each status is about its spec, and nothing changes any more.
     async fn settles(&self) {
-        let mut window: Option<Window> = None;
+        let (mut looks, mut state, mut writes, mut from) = (0, Vec::new(), 0.0, Instant::now());
         eventually(&format!("{} settles", self.duty.name), async || {
             let all = self.objects.all().await;
             for manifest in self.ours() {
                 self.is_truthful(manifest, all.get(&key_of(manifest)))?;
             }
-            let state: Vec<Value> = all.values().map(normal).collect();
-            let (now, writes) = (Instant::now(), self.writes());
-            let open = window.take().filter(|it| it.state == state);
-            let mut open = open.unwrap_or(Window {
-                state,
-                writes,
-                from: now,
-                looks: 0,
-            });
-            open.looks += 1;
-            let made = writes - open.writes;
-            if open.looks > LOOKS {
-                // A Cleaner may be told to look, and to say when it looks again, each second.
-                let is_quiet = made <= 1.0 + (now - open.from).as_secs_f64();
-                return is_quiet
-                    .then_some(())
-                    .ok_or_else(|| format!("{made} writes"));
+            let (now, written) = (all.values().map(normal).collect(), self.writes());
+            if looks == 0 || now != state {
+                (looks, state, writes, from) = (0, now, written, Instant::now());
             }
-            window = Some(open);
+            looks += 1;
+            let made = written - writes;
+            if looks > LOOKS {
+                looks = 0;
+                // A Cleaner may be told to look, and to say when it looks again, each second.
+                if made <= 1.0 + from.elapsed().as_secs_f64() {
+                    return Ok(());
+                }
+            }
             Err(format!("it changes, with {made} writes"))
         })
         .await;
@@ -392,12 +370,13 @@ impl<'s> Stage<'s> {
     /// How many requests that change something the operator has made.
     fn writes(&self) -> f64 {
         let (_, metrics) = self.operator.get("/metrics").unwrap();
-        let requests = metrics
-            .lines()
-            .filter(|it| it.starts_with("podloom_api_requests_total"));
         let reads = ["get", "list", "watch"].map(|verb| format!("verb=\"{verb}\""));
-        let writes = requests.filter(|it| !reads.iter().any(|read| it.contains(read)));
-        let counts = writes.filter_map(|it| it.rsplit(' ').next()?.parse::<f64>().ok());
+        let is_write = |line: &&str| {
+            let is_read = reads.iter().any(|read| line.contains(read));
+            line.starts_with("podloom_api_requests_total") && !is_read
+        };
+        let counts = metrics.lines().filter(is_write);
+        let counts = counts.filter_map(|it| it.rsplit(' ').next()?.parse::<f64>().ok());
         counts.sum()
     }
 
@@ -406,11 +385,11 @@ impl<'s> Stage<'s> {
         let (status, body) = self.operator.get("/healthz").unwrap();
         assert_eq!(status, 200, "{body}");
         let (_, metrics) = self.operator.get("/metrics").unwrap();
-        let is_bug = |line: &&str| line.contains("=\"Panicked\"") || line.contains("=\"Endless\"");
-        let bugs: Vec<&str> = metrics.lines().filter(is_bug).collect();
-        assert_eq!(bugs, [""; 0]);
-        assert_eq!(self.operator.logged(&["hit a bug"]), [""; 0]);
-        assert!(!self.operator.printed().contains("panicked at"));
+        let all = metrics + &self.operator.printed();
+        for bug in ["=\"Panicked\"", "=\"Endless\"", "hit a bug", "panicked at"] {
+            let lines: Vec<&str> = all.lines().filter(|line| line.contains(bug)).collect();
+            assert_eq!(lines, [""; 0]);
+        }
     }
 }
 
@@ -428,10 +407,4 @@ async fn manifests(duty: &Duty) -> Vec<Value> {
         all.extend(serde_saphyr::from_multiple::<Value>(&text).unwrap());
     }
     all
-}
-
-/// A seed for the stories of a kind.
-fn hash(kind: &str) -> u64 {
-    let mix = |all: u64, byte: u8| all.rotate_left(7) ^ u64::from(byte);
-    kind.bytes().fold(1, mix)
 }

@@ -2,27 +2,25 @@
 //! earlier than another: still nothing is doubled, made for what is gone, or deleted that somebody wants.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Debug;
 use std::path::Path;
 use std::pin::pin;
 use std::time::Duration;
 
 use futures::StreamExt;
-use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Pod, PodTemplate, Secret};
+use k8s_openapi::api::core::v1::{Pod, PodTemplate};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, WatchEvent, WatchParams};
-use kube::{Api, Resource, ResourceExt};
+use kube::{Api, ResourceExt};
 use podloom_api::{Browser, Cleaner, Cluster as Machines, Phase, PortalExpose};
 use podloom_tests::cleaner::{Cleaners, map_target};
+use podloom_tests::faults::{ProxiedRequest, Proxy};
 use podloom_tests::im::templates;
 use podloom_tests::infrastructure::{Infrastructure, is_configured};
 use podloom_tests::portal::{Portal, args, ready, tunnel_name};
-use podloom_tests::servers::{Servers, key};
+use podloom_tests::servers::{Held, Servers};
 use podloom_tests::{
-    Change, Cluster, Operator, PATIENCE, Scene, Watched, blackbox_on, election, eventually,
+    Change, Cluster, Object, Operator, PATIENCE, Scene, Watched, blackbox_on, election, eventually,
     may_lead,
 };
-use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -37,17 +35,14 @@ enum Way {
     Leader,
 }
 
-/// How long to wait for what must not come.
-const SILENCE: Duration = Duration::from_secs(1);
-
 const WAYS: [Way; 3] = [Way::Restart, Way::Loss, Way::Leader];
 /// Without the restart: another leader begins as a new process does.
 const TWO_WAYS: [Way; 2] = [Way::Loss, Way::Leader];
 
 impl Way {
-    /// The name of an object of this round.
-    fn name(self, name: &str) -> String {
-        format!("{self:?}-{name}").to_lowercase()
+    /// The names of objects of this round.
+    fn names<const N: usize>(self, names: [&str; N]) -> [String; N] {
+        names.map(|name| format!("{self:?}-{name}").to_lowercase())
     }
 }
 
@@ -55,18 +50,14 @@ impl Way {
 struct Moved<'s> {
     way: Way,
     servers: &'s Servers<'s>,
-    /// Etcd's keys of the kinds that are held back, and their plurals.
-    held: Vec<(String, String)>,
-    operator: Operator,
+    /// The kinds that are held back.
+    held: Vec<Held>,
     /// Starts a replica.
     start: &'s dyn Fn(&Path, &[&str]) -> Operator,
-    election: [&'s str; 6],
+    /// The flags of each replica.
+    flags: Vec<&'s str>,
+    operator: Operator,
     other: Option<Operator>,
-}
-
-/// A kind that is held back.
-fn held<K: Resource<DynamicType = ()>>() -> (String, String) {
-    (key::<K>(), K::plural(&()).into_owned())
 }
 
 impl<'s> Moved<'s> {
@@ -74,41 +65,32 @@ impl<'s> Moved<'s> {
     async fn new(
         scene: &'s Scene,
         (way, servers): (Way, &'s Servers<'s>),
-        held: Vec<(String, String)>,
+        held: Vec<Held>,
         start: &'s dyn Fn(&Path, &[&str]) -> Operator,
     ) -> Self {
         servers.use_fresh();
-        let election = election(&scene.namespace);
-        let arguments = if way == Way::Leader {
-            &election[..]
-        } else {
-            &[]
-        };
-        // The first leader stays where it is.
-        let fresh = servers.fresh.kubeconfig(&servers.kubeconfig);
-        let place = if way == Way::Leader {
-            &fresh
-        } else {
-            &servers.kubeconfig
-        };
-        let operator = start(place, arguments);
+        let (mut flags, mut kubeconfig) = (Vec::new(), servers.kubeconfig.clone());
+        if way == Way::Leader {
+            flags.extend(election(&scene.namespace));
+            // The first leader stays where it is.
+            kubeconfig = servers.fresh.kubeconfig(&kubeconfig);
+        }
+        let operator = start(&kubeconfig, &flags);
         operator.ready().await;
         Self {
             way,
             servers,
             held,
-            operator,
             start,
-            election,
+            flags,
+            operator,
             other: None,
         }
     }
 
     /// Holds all back, and moves the operator to the late API server.
     async fn move_to_late(&mut self) {
-        for (key, _) in &self.held {
-            self.servers.hold(std::slice::from_ref(key));
-        }
+        self.held.iter().for_each(|held| self.servers.hold(held));
         let before = self.watches();
         match self.way {
             Way::Restart => {
@@ -119,7 +101,7 @@ impl<'s> Moved<'s> {
             Way::Loss => self.servers.use_late(),
             Way::Leader => {
                 self.servers.use_late();
-                let other = (self.start)(&self.servers.kubeconfig, &self.election);
+                let other = (self.start)(&self.servers.kubeconfig, &self.flags);
                 other.ready().await;
                 self.operator.kill();
                 self.other = Some(other);
@@ -135,13 +117,13 @@ impl<'s> Moved<'s> {
 
     /// How often each kind was watched at the late API server.
     fn watches(&self) -> Vec<u64> {
-        let of = |plural: &String| self.servers.late.count(&format!("watch {plural}"));
-        self.held.iter().map(|(_, plural)| of(plural)).collect()
+        let watches = |held: &Held| self.servers.late.count(&format!("watch {}", held.plural));
+        self.held.iter().map(watches).collect()
     }
 
     /// The late API server hears of a kind again.
     fn release(&self, kind: usize) {
-        self.servers.release(&[self.held[kind].0.clone()]);
+        self.servers.release(&self.held[kind]);
     }
 
     /// Moves the operator back.
@@ -163,71 +145,51 @@ impl<'s> Moved<'s> {
 }
 
 /// Deletes an object, and does not wait until it is gone.
-async fn delete<K: Resource + Clone + DeserializeOwned + Debug>(objects: &Api<K>, name: &str) {
-    let deleted = objects.delete(name, &DeleteParams::default()).await;
-    drop(deleted.unwrap());
+async fn delete<K: Object>(objects: &Api<K>, name: &str) {
+    drop(
+        objects
+            .delete(name, &DeleteParams::default())
+            .await
+            .unwrap(),
+    );
 }
 
-/// Deletes an object though it has finalizers.
-async fn force_away<K>(objects: &Api<K>, name: &str)
-where
-    K: Resource + Clone + DeserializeOwned + Debug,
-{
-    delete(objects, name).await;
-    let free = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
-    let freed = objects.patch(name, &PatchParams::default(), &free).await;
-    // Without a finalizer it is gone already.
-    drop(freed);
-}
-
-/// Waits until some object of this name was gone.
-async fn was_gone<K>(seen: &Watched<K>, name: &str)
-where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-{
-    let is_it = |change: &Change<K>| matches!(change, Change::Gone(it) if it.name_any() == name);
-    seen.until(&format!("{name} was gone"), |changes| {
-        changes.iter().any(is_it).then_some(())
-    })
-    .await;
-}
-
-/// Checks that nothing was made for an owner that was gone by then. Returns how many children each owner had.
-fn made_for_the_living<O, C>(owners: &Watched<O>, children: &Watched<C>) -> BTreeMap<String, usize>
-where
-    O: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-    C: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-{
+/// Checks that nothing was made for an owner that was gone by then.
+fn made_for_the_living<O: Object, C: Object>(owners: &Watched<O>, children: &Watched<C>) {
     fn version(object: &impl ResourceExt) -> u64 {
         object.resource_version().unwrap().parse().unwrap()
     }
-    let ends: BTreeMap<String, u64> = owners
-        .changes()
-        .iter()
-        .filter_map(|change| match change {
-            Change::Gone(owner) => Some((owner.uid().unwrap(), version(owner))),
-            Change::Is(_) => None,
-        })
-        .collect();
-    let (mut seen, mut counts) = (BTreeSet::new(), BTreeMap::new());
+    let ends = owners.changes().into_iter().filter_map(|it| match it {
+        Change::Gone(owner) => Some((owner.uid().unwrap(), version(&owner))),
+        Change::Is(_) => None,
+    });
+    let ends: BTreeMap<String, u64> = ends.collect();
+    let mut seen = BTreeSet::new();
     for change in children.changes() {
         let child = change.object();
-        let Some(owner) = child
-            .owner_references()
-            .first()
-            .filter(|_| seen.insert(child.uid()))
-        else {
-            continue;
-        };
-        let end = ends.get(&owner.uid).copied().unwrap_or(u64::MAX);
+        let owner = child.owner_references().first();
+        let end = owner.and_then(|owner| ends.get(&owner.uid));
+        let is_first = seen.insert(child.uid());
+        let is_alive = end.is_none_or(|end| version(child) < *end);
         let name = child.name_any();
         assert!(
-            version(child) < end,
+            !is_first || is_alive,
             "{name} was made for an owner that was gone"
         );
-        *counts.entry(owner.uid.clone()).or_default() += 1;
     }
-    counts
+}
+
+/// Waits until a request that has all of this in its path is answered, after so many others.
+async fn answered(by: &Proxy, after: usize, parts: &[&str]) {
+    eventually(&format!("{parts:?} is asked for"), async || {
+        let requests = by.requests();
+        let is_it = |it: &&ProxiedRequest| {
+            it.status.is_some() && parts.iter().all(|part| it.path.contains(part))
+        };
+        let found = requests.iter().skip(after).find(is_it);
+        found.map(drop).ok_or_else(|| format!("{}", requests.len()))
+    })
+    .await;
 }
 
 /// What all of this is about, and that the double does what it says.
@@ -235,7 +197,6 @@ where
 fn a_late_api_server_gives_an_old_list_only_to_who_allows_it() {
     blackbox_on(Cluster::without_operator, "stale-facts", async |scene| {
         let servers = scene.cluster.servers(&scene.cluster.plane.kubeconfig());
-        let keys = [key::<PodTemplate>()];
         let fresh: Api<PodTemplate> = Api::namespaced(scene.client.clone(), &scene.namespace);
         let late = Api::namespaced(servers.late_client().await, &scene.namespace);
         let list = async |parameters: &ListParams| {
@@ -256,7 +217,7 @@ fn a_late_api_server_gives_an_old_list_only_to_who_allows_it() {
         })
         .await;
 
-        servers.hold(&keys);
+        servers.hold(&Held::of::<PodTemplate>());
         delete(&fresh, "old").await;
         create("new").await;
         assert_eq!(list(&cached).await.0, ["old"]);
@@ -266,19 +227,15 @@ fn a_late_api_server_gives_an_old_list_only_to_who_allows_it() {
         assert_eq!(names, ["new"]);
 
         // A watch from there is silent, and never tells what was before.
-        let mut watch = pin!(
-            late.watch(&WatchParams::default().disable_bookmarks(), &version)
-                .await
-                .unwrap()
-        );
+        let only_changes = WatchParams::default().disable_bookmarks();
+        let mut watch = pin!(late.watch(&only_changes, &version).await.unwrap());
         create("newest").await;
-        assert!(timeout(SILENCE, watch.next()).await.is_err());
-        servers.release(&keys);
+        let silence = Duration::from_secs(1);
+        assert!(timeout(silence, watch.next()).await.is_err());
+        servers.release(&Held::of::<PodTemplate>());
         let told = watch.next().await.unwrap().unwrap();
-        assert!(
-            matches!(&told, WatchEvent::Added(it) if it.name_any() == "newest"),
-            "{told:?}"
-        );
+        let is_it = matches!(&told, WatchEvent::Added(it) if it.name_any() == "newest");
+        assert!(is_it, "{told:?}");
     });
 }
 
@@ -309,16 +266,15 @@ fn a_session_has_one_pod_whatever_the_caches_show() {
         scene.behaviours().await;
         let (browsers, pods) = (scene.watch_browsers().await, scene.watch_pods().await);
         let servers = scene.cluster.servers(scene.cluster.operator_kubeconfig());
-        let start = |kubeconfig: &Path, arguments: &[&str]| {
+        let start = |at: &Path, flags: &[&str]| {
             let own = ["--namespace", &scene.namespace, "--config-grace", "60s"];
-            let arguments = [&own[..], arguments].concat();
-            Operator::spawn(&scene.cluster, kubeconfig, &arguments)
+            Operator::spawn(&scene.cluster, at, &[&own[..], flags].concat())
         };
         for way in WAYS {
-            let held = vec![held::<Browser>(), held::<Pod>()];
+            let held = vec![Held::of::<Browser>(), Held::of::<Pod>()];
             let mut moved = Moved::new(&scene, (way, &servers), held, &start).await;
             let [ends, again, starts, lost, new, waits] =
-                ["ends", "again", "starts", "lost", "new", "waits"].map(|name| way.name(name));
+                way.names(["ends", "again", "starts", "lost", "new", "waits"]);
             scene.browser(&waits, &waits).await;
             browsers
                 .until_is(&waits, "waits", |it| it.status.is_some())
@@ -334,18 +290,18 @@ fn a_session_has_one_pod_whatever_the_caches_show() {
 
             moved.move_to_late().await;
             scene.delete_browser(&ends).await;
-            force_away(&scene.browsers(), &waits).await;
-            let served =
-                format!("{{ chrome: {{ {waits}: {{ image: 'example.com/chrome:1' }} }} }}");
-            scene.config(&waits, &format!("browsers: {served}")).await;
+            scene.force_away(&scene.browsers(), &waits).await;
+            let version = format!("{waits}: {{ image: 'example.com/chrome:1' }}");
+            let spec = format!("browsers: {{ chrome: {{ {version} }} }}");
+            scene.config(&waits, &spec).await;
             for name in [&again, &starts] {
-                force_away(&scene.browsers(), name).await;
-                was_gone(&pods, name).await;
+                scene.force_away(&scene.browsers(), name).await;
+                pods.was_gone(name).await;
                 scene.browser(name, "running").await;
             }
             scene.browser(&new, "running").await;
             delete(&scene.pods(), &lost).await;
-            pods.until_pod_gone(&lost).await;
+            pods.until_away(&lost).await;
 
             if way == Way::Loss {
                 moved.release(0);
@@ -359,9 +315,9 @@ fn a_session_has_one_pod_whatever_the_caches_show() {
             moved.move_to_fresh().await;
             end_all(&scene, &browsers, [&ends, &lost], [&again, &starts, &new]).await;
         }
-        let counts = made_for_the_living(&browsers, &pods);
-        assert!(counts.values().all(|count| *count == 1), "{counts:?}");
-        assert_eq!(counts.len(), 7 * WAYS.len());
+        made_for_the_living(&browsers, &pods);
+        pods.are_single();
+        assert_eq!(pods.by_owner().len(), 7 * WAYS.len());
     });
 }
 
@@ -372,11 +328,11 @@ fn no_tunnel_is_made_for_a_portal_expose_that_is_gone_or_was_edited() {
         let portal = Portal::new(&scene).await;
         let (seen, tunnels) = (portal.watch().await, portal.watch_deployments().await);
         let servers = scene.cluster.servers(portal.kubeconfig());
-        let start = |kubeconfig: &Path, arguments: &[&str]| portal.spawn(kubeconfig, arguments);
+        let start = |at: &Path, flags: &[&str]| portal.spawn(at, flags);
         for way in TWO_WAYS {
-            let held = vec![held::<PortalExpose>()];
+            let held = vec![Held::of::<PortalExpose>()];
             let mut moved = Moved::new(&scene, (way, &servers), held, &start).await;
-            let [edited, gone, again] = ["edited", "gone", "again"].map(|name| way.name(name));
+            let [edited, gone, again] = way.names(["edited", "gone", "again"]);
             for name in [&edited, &gone, &again] {
                 portal.expose(name).await;
             }
@@ -386,17 +342,16 @@ fn no_tunnel_is_made_for_a_portal_expose_that_is_gone_or_was_edited() {
 
             moved.move_to_late().await;
             for name in [&gone, &again] {
-                force_away(&portal.exposes(), name).await;
-                was_gone(&tunnels, &tunnel_name(name)).await;
+                scene.force_away(&portal.exposes(), name).await;
+                tunnels.was_gone(&tunnel_name(name)).await;
             }
             portal.expose(&again).await;
-            let app = way.name("new");
-            portal
-                .patch(&edited, json!({ "spec": { "app": { "name": app } } }))
-                .await;
+            let app = format!("new-{edited}");
+            let edit = json!({ "spec": { "app": { "name": app } } });
+            portal.patch(&edited, edit).await;
             let tunnel = tunnel_name(&edited);
             delete(&portal.deployments(), &tunnel).await;
-            was_gone(&tunnels, &tunnel).await;
+            tunnels.was_gone(&tunnel).await;
             // If the old cache misses the operator's own last write, it waits for that first.
             let restored = tunnels
                 .until_within("the tunnel is restored", PATIENCE * 2, |changes| {
@@ -412,10 +367,10 @@ fn no_tunnel_is_made_for_a_portal_expose_that_is_gone_or_was_edited() {
             for name in [&edited, &again] {
                 seen.until_is(name, "is ready", ready).await;
                 portal.delete(name).await;
-                was_gone(&seen, name).await;
+                seen.was_gone(name).await;
             }
         }
-        made_for_the_living::<PortalExpose, Deployment>(&seen, &tunnels);
+        made_for_the_living(&seen, &tunnels);
     });
 }
 
@@ -425,14 +380,14 @@ fn a_cleaner_deletes_nothing_for_what_it_no_longer_says() {
         may_lead(&scene, "podloom-system", "podloom-cleaner");
         let cleaners = Cleaners::new(&scene);
         let servers = scene.cluster.servers(cleaners.kubeconfig());
-        let start = |kubeconfig: &Path, arguments: &[&str]| cleaners.spawn(kubeconfig, arguments);
+        let start = |at: &Path, flags: &[&str]| cleaners.spawn(at, flags);
         for way in WAYS {
-            let held = vec![held::<Cleaner>()];
+            let held = vec![Held::of::<Cleaner>()];
             let mut moved = Moved::new(&scene, (way, &servers), held, &start).await;
-            let names = ["edited", "again", "gone"].map(|name| way.name(name));
+            let names = way.names(["edited", "again", "gone"]);
             let spec = |name: &str, condition: &str| {
-                let retry = json!({ "period": "1s" });
-                json!({ "retry": retry, "targets": [map_target("it", name)], "conditions": [condition] })
+                let targets = [map_target("it", name)];
+                json!({ "retry": { "period": "1s" }, "targets": targets, "conditions": [condition] })
             };
             let done = "it.data.state == 'done'";
             for name in &names {
@@ -445,27 +400,19 @@ fn a_cleaner_deletes_nothing_for_what_it_no_longer_says() {
 
             moved.move_to_late().await;
             let [edited, again, gone] = &names;
-            cleaners
-                .edit(edited, json!({ "conditions": ["false"] }))
-                .await;
+            let never = json!({ "conditions": ["false"] });
+            cleaners.edit(edited, never).await;
             for name in [again, gone] {
                 cleaners.delete(name).await;
             }
             cleaners.create(again, spec(again, "false")).await;
+            let before = servers.late.requests().len();
             for name in &names {
                 cleaners.set_state(name, "done").await;
             }
             // By its cache all are to go. It tries that, or it misses its own last write in the cache and reads the Cleaner.
             for name in &names {
-                eventually("it has asked about it", async || {
-                    let requests = servers.late.requests();
-                    let mut about = requests
-                        .iter()
-                        .filter(|it| it.path.contains("/cleaners") && it.path.contains(name));
-                    let is_answered = about.any(|it| it.status.is_some());
-                    is_answered.then_some(()).ok_or(name.clone())
-                })
-                .await;
+                answered(&servers.late, before, &["/cleaners", name]).await;
             }
 
             moved.release(0);
@@ -490,22 +437,18 @@ fn a_cluster_is_made_once_whatever_the_caches_show() {
     blackbox_on(Cluster::without_operator, "stale-cluster", async |scene| {
         may_lead(&scene, "podloom-system", "podloom-infrastructure");
         let infrastructure = Infrastructure::new(&scene).await;
-        let (seen, secrets) = (
-            infrastructure.watch().await,
-            Watched::new(infrastructure.secrets()).await,
-        );
+        let seen = infrastructure.watch().await;
+        let secrets = Watched::new(infrastructure.secrets()).await;
         let servers = scene.cluster.servers(infrastructure.kubeconfig());
-        let start =
-            |kubeconfig: &Path, arguments: &[&str]| infrastructure.spawn(kubeconfig, arguments);
+        let start = |at: &Path, flags: &[&str]| infrastructure.spawn(at, flags);
         let configured = async |name: &str, machines| {
             let is = |status: &_| is_configured(status, machines);
             infrastructure.until_of(name, "is configured", is).await;
         };
         for (round, way) in TWO_WAYS.into_iter().enumerate() {
-            let held = vec![held::<Machines>()];
+            let held = vec![Held::of::<Machines>()];
             let mut moved = Moved::new(&scene, (way, &servers), held, &start).await;
-            let [edited, ends, gone, new] =
-                ["edited", "ends", "gone", "new"].map(|name| way.name(name));
+            let [edited, ends, gone, new] = way.names(["edited", "ends", "gone", "new"]);
             let create = async |name: &str| {
                 let spec = json!({ "tosca": templates::pool(1, &[]) });
                 infrastructure.cluster_with(name, spec).await;
@@ -519,32 +462,23 @@ fn a_cluster_is_made_once_whatever_the_caches_show() {
 
             moved.move_to_late().await;
             let clusters = infrastructure.clusters();
-            force_away(&clusters, &gone).await;
-            was_gone(&secrets, &format!("{gone}-kubeconfig")).await;
+            scene.force_away(&clusters, &gone).await;
+            secrets.was_gone(&format!("{gone}-kubeconfig")).await;
             delete(&clusters, &ends).await;
             let larger = Patch::Merge(json!({ "spec": { "tosca": templates::pool(2, &[]) } }));
-            clusters
-                .patch(&edited, &PatchParams::default(), &larger)
-                .await
-                .unwrap();
+            let all = PatchParams::default();
+            clusters.patch(&edited, &all, &larger).await.unwrap();
             create(&new).await;
 
             moved.release(0);
             moved.move_to_fresh().await;
             configured(&edited, 3).await;
             configured(&new, 2).await;
-            eventually("the deleted one is gone", async || {
-                let found = clusters.get_opt(&ends).await.unwrap();
-                found.map_or(Ok(()), |it| Err(format!("{:?}", it.status)))
-            })
-            .await;
+            seen.was_gone(&ends).await;
             // That of the one that was forced away is left.
-            assert_eq!(
-                infrastructure.owner.list().len(),
-                3 * (round + 1),
-                "{way:?}"
-            );
+            let left = infrastructure.owner.list();
+            assert_eq!(left.len(), 3 * (round + 1), "{way:?}");
         }
-        made_for_the_living::<Machines, Secret>(&seen, &secrets);
+        made_for_the_living(&seen, &secrets);
     });
 }

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, stream};
-use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use podloom_api::{Browser, Phase};
-use podloom_tests::{Change, Cluster, Scene, Seed, Signal, Watched, blackbox_on};
+use podloom_tests::{Change, Cluster, Object, Scene, Seed, Signal, Watched, blackbox_on};
 
 /// How long a thousand Browsers may take on a machine that is busy with other tests.
 const LONG: Duration = Duration::from_secs(180);
@@ -48,46 +47,13 @@ async fn all_run(seen: &Watched<Browser>, names: &[String]) {
     .await;
 }
 
-async fn all_gone<K>(seen: &Watched<K>, names: &[String])
-where
-    K: kube::Resource
-        + Clone
-        + serde::de::DeserializeOwned
-        + std::fmt::Debug
-        + Send
-        + Sync
-        + 'static,
-{
+async fn all_gone<K: Object>(seen: &Watched<K>, names: &[String]) {
     let what = format!("all {} are gone", names.len());
     let is_gone = |change: &Change<K>| matches!(change, Change::Gone(_));
     seen.until_within(&what, LONG, |changes| {
         (count(changes, names, is_gone) == names.len()).then_some(())
     })
     .await;
-}
-
-/// The pods of each Browser so far, by the owner's UID, since names are reused.
-fn pods_by_owner(pods: &Watched<Pod>) -> BTreeMap<String, Vec<String>> {
-    let mut owned: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for change in pods.changes() {
-        let pod = change.object();
-        let (Some(owner), Some(uid)) = (pod.owner_references().first(), pod.uid()) else {
-            continue;
-        };
-        let uids = owned.entry(owner.uid.clone()).or_default();
-        if !uids.contains(&uid) {
-            uids.push(uid);
-        }
-    }
-    owned
-}
-
-fn none_has_two_pods(pods: &Watched<Pod>) {
-    let twice: Vec<_> = pods_by_owner(pods)
-        .into_iter()
-        .filter(|(_, uids)| uids.len() > 1)
-        .collect();
-    assert!(twice.is_empty(), "{twice:#?}");
 }
 
 fn numbered(letter: char, numbers: std::ops::Range<usize>) -> Vec<String> {
@@ -109,14 +75,14 @@ fn a_thousand_at_once_get_a_pod_each() {
             "1,000 Browsers: created after {created:?}, all Running after {:?}",
             begun.elapsed()
         );
-        let owned = pods_by_owner(&pods);
+        let owned = pods.by_owner();
         assert_eq!(owned.len(), 1000);
-        none_has_two_pods(&pods);
+        pods.are_single();
         scene.delete_all_browsers().await;
         all_gone(&seen, &names).await;
         all_gone(&pods, &names).await;
         scene.nothing_is_left().await;
-        none_has_two_pods(&pods);
+        pods.are_single();
     });
 }
 
@@ -149,13 +115,13 @@ fn an_operator_that_is_killed_repeatedly_finishes_its_work() {
         }
         all_run(&seen, &alive).await;
         all_gone(&seen, &deleted).await;
-        none_has_two_pods(&pods);
+        pods.are_single();
         for name in &alive {
             scene.delete_browser(name).await;
         }
         all_gone(&seen, &alive).await;
         scene.nothing_is_left().await;
-        none_has_two_pods(&pods);
+        pods.are_single();
     });
 }
 
@@ -206,6 +172,6 @@ fn a_graceful_end_finishes_running_passes() {
         assert!(unreported.is_empty(), "{unreported:?}");
         operator.restart();
         all_run(&seen, &names).await;
-        none_has_two_pods(&pods);
+        pods.are_single();
     });
 }

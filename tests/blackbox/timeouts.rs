@@ -86,7 +86,7 @@ fn a_pod_that_does_not_terminate_in_time_is_deleted_by_force() {
                 .unwrap();
             for name in ["browser-deleted", "pod-deleted"] {
                 assert_eq!(seen.until_gone(name).await, ["Pending", "Running", "gone"]);
-                pods.until_pod_gone(name).await;
+                pods.until_away(name).await;
             }
             // Times of objects are in whole seconds.
             assert!(
@@ -118,7 +118,7 @@ fn failed_browsers_are_kept_as_long_as_configured() {
             })
             .await;
             let failed = Instant::now();
-            pods.until_pod_gone("kept").await;
+            pods.until_away("kept").await;
             assert!(
                 seen.story("kept").iter().all(|line| line != "gone"),
                 "the pod is deleted at once, the Browser is kept"

@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     /// The address to listen on.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = listen::loopback)]
     listen: SocketAddr,
-    /// The address of the control endpoint: POST /hold and /release, each with a JSON list of etcd's keys.
+    /// The address of the control endpoint: POST /hold and /release, each with one of etcd's keys.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = listen::loopback)]
     control: SocketAddr,
 }
@@ -49,10 +49,10 @@ const EXAMPLES: &str = r#"Examples:
   podloom-doubles lag --to 127.0.0.1:2379 --control 127.0.0.1:9000
 
   # Tell nothing new about pods
-  curl -X POST localhost:9000/hold --data '["/registry/pods/"]'
+  curl -X POST localhost:9000/hold --data /registry/pods/
 
   # Tell all that was held back, and what comes next
-  curl -X POST localhost:9000/release --data '["/registry/pods/"]'"#;
+  curl -X POST localhost:9000/release --data /registry/pods/"#;
 
 /// Runs until it is killed.
 pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
@@ -60,10 +60,8 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
         etcd: arguments.to,
         held: watch::Sender::default(),
     });
-    let (listener, control) = (
-        listen::bind(arguments.listen).await?,
-        listen::bind(arguments.control).await?,
-    );
+    let listener = listen::bind(arguments.listen).await?;
+    let control = listen::bind(arguments.control).await?;
     listen::ready(&listener, Some(&control))?;
     let served = Arc::clone(&lag);
     tokio::try_join!(
@@ -164,16 +162,14 @@ fn contains(bytes: &[u8], text: &str) -> bool {
 
 impl Steered for LagServer {
     fn steer(&self, method: &Method, path: &str, body: &[u8]) -> Result<String, ControlError> {
-        let is_hold = match (method, path) {
-            (&Method::POST, "/hold") => true,
-            (&Method::POST, "/release") => false,
+        let key = String::from_utf8_lossy(body).into_owned();
+        match (method, path) {
+            (&Method::POST, "/hold") => self.held.send_modify(|held| held.extend([key])),
+            (&Method::POST, "/release") => {
+                self.held.send_modify(|held| held.retain(|it| *it != key))
+            }
             _ => return Err(ControlError::Unknown),
-        };
-        let keys: BTreeSet<String> = control::read(body)?;
-        self.held.send_modify(|held| match is_hold {
-            true => held.extend(keys),
-            false => held.retain(|key| !keys.contains(key)),
-        });
+        }
         control::done()
     }
 }

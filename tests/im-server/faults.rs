@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use podloom_tests::faults::{Fault, Proxy, RequestFilter, Rule};
+use podloom_tests::faults::{Fault, Proxy, Rule};
 use podloom_tests::im::templates;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -15,12 +15,7 @@ const WHILE: Duration = Duration::from_millis(100);
 const CREATE: &str = "POST /infrastructures";
 
 fn first(request: &str, fault: Fault) -> Rule {
-    Rule {
-        on: RequestFilter::of(request),
-        after: 0,
-        times: Some(1),
-        fault,
-    }
+    Rule::once(request, 0, fault)
 }
 
 #[test]

@@ -9,7 +9,7 @@ use fastrand::Rng;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use podloom_tests::faults::{Fault, RequestFilter, Rule};
+use podloom_tests::faults::{Fault, Rule};
 use serde_json::json;
 use tokio::task::block_in_place;
 use tokio::time::sleep;
@@ -201,13 +201,9 @@ impl Chaos {
     async fn break_writes(&self, fault: Fault, chance: &mut Rng, time: Duration) {
         for replica in &self.stage.replicas {
             let rule = Rule {
-                on: RequestFilter {
-                    verbs: vec!["write".to_owned()],
-                    ..RequestFilter::default()
-                },
                 after: chance.u64(0..20),
                 times: Some(chance.u64(1..30)),
-                fault: fault.clone(),
+                ..Rule::on("write", fault.clone())
             };
             replica.proxy.set_rules(&[rule]);
         }

@@ -1,7 +1,6 @@
 //! Doubles of what surrounds the operator. Each is a `podloom-doubles` process that ends when its handle is dropped.
 
 mod balancer;
-mod lag;
 mod relay;
 mod sink;
 
@@ -17,7 +16,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::http;
 pub use balancer::{Backend, BackendState, Balancer};
-pub use lag::Lag;
 pub use relay::{Relay, RelayApi, RelayBehaviour};
 pub use sink::{ReceivedRequest, ReceivedRequests, Reply, Sink};
 
@@ -122,8 +120,8 @@ impl Double {
 
     /// A proxy in front of etcd that can hold back what watches tell.
     #[must_use]
-    pub fn lag(etcd: SocketAddr) -> Lag {
-        Lag(Self::start(["lag", "--to", &etcd.to_string()]))
+    pub fn lag(etcd: SocketAddr) -> Self {
+        Self::start(["lag", "--to", &etcd.to_string()])
     }
 
     /// A server that hangs.

@@ -4,7 +4,6 @@ use std::fmt;
 
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::string::string_regex;
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Map, Value, json};
 
 use crate::seed::Seed;
@@ -18,27 +17,9 @@ const TRIES: usize = 20;
 /// A limit that is higher is not tried: the object would be too large.
 const MOST: u64 = 10_000;
 
-/// Strings that some code may take for something else.
-const WORDS: [&str; 18] = [
-    "a",
-    "A.b-c_9",
-    "x/y",
-    "a?b",
-    "a#b",
-    "0",
-    "-1",
-    "true",
-    "../..",
-    " ",
-    "grün ☃",
-    "a\nb",
-    "a\u{0}b",
-    "$(HOME)",
-    "{{x}}",
-    "%2F",
-    "2026-01-31T03:30:00Z",
-    "example.com/a:1",
-];
+/// Strings that some code may take for something else, with bars between them.
+const WORDS: &str = "a|A.b-c_9|x/y|a?b|a#b|0|-1|true|../..| |grün ☃|a\nb|a\u{0}b|$(HOME)|{{x}}|%2F|\
+    2026-01-31T03:30:00Z|example.com/a:1";
 
 /// An edit of a spec.
 pub struct Edit {
@@ -67,12 +48,10 @@ impl Edit {
         let now = spec.pointer(&place);
         let (what, value) = edited(seed, schema, now);
         let path = format!("/spec{place}");
-        let operation = match value {
-            None => json!({ "op": "remove", "path": path }),
-            Some(value) if now.is_some() => {
-                json!({ "op": "replace", "path": path, "value": value })
-            }
-            Some(value) => json!({ "op": "add", "path": path, "value": value }),
+        let operation = match (value, now) {
+            (None, _) => json!({ "op": "remove", "path": path }),
+            (Some(value), None) => json!({ "op": "add", "path": path, "value": value }),
+            (Some(value), _) => json!({ "op": "replace", "path": path, "value": value }),
         };
         Self {
             what,
@@ -123,6 +102,10 @@ fn collect<'s>(
     }
 }
 
+fn with(items: &[Value], one: Value) -> Value {
+    items.iter().cloned().chain([one]).collect()
+}
+
 /// What an edit does to a value that there is or is not, and the new value; none removes it.
 fn edited(seed: &mut Seed, schema: &Value, now: Option<&Value>) -> (&'static str, Option<Value>) {
     match (seed.below(10), now) {
@@ -131,13 +114,11 @@ fn edited(seed: &mut Seed, schema: &Value, now: Option<&Value>) -> (&'static str
         (2, _) => ("empties", Some(empty(schema))),
         (3, Some(Value::Array(items))) if !items.is_empty() => {
             let twice = items[seed.below(items.len())].clone();
-            let items = items.iter().cloned().chain([twice]);
-            ("repeats an item of", Some(items.collect()))
+            ("repeats an item of", Some(with(items, twice)))
         }
         (4, Some(Value::Array(items))) => {
             let one = allowed(seed, &schema["items"], 0);
-            let items = items.iter().cloned().chain([one]);
-            ("adds an item to", Some(items.collect()))
+            ("adds an item to", Some(with(items, one)))
         }
         (4, Some(Value::Object(fields))) if schema["additionalProperties"].is_object() => {
             let mut fields = fields.clone();
@@ -147,13 +128,13 @@ fn edited(seed: &mut Seed, schema: &Value, now: Option<&Value>) -> (&'static str
         }
         (5 | 6, _) => match limits(seed, schema, 0) {
             values if values.is_empty() => ("sets", Some(allowed(seed, schema, 0))),
-            values => ("goes to the limit of", Some(pick(seed, &values).clone())),
+            values => ("goes to the limit of", Some(seed.pick(&values).clone())),
         },
         (7, _) => {
             let mut values = limits(seed, schema, 1);
-            let types = [json!({}), json!([]), json!(true), json!(1.5)];
-            values.extend(types.into_iter().chain([json!("Not this: ~{\u{7}")]));
-            ("goes too far with", Some(pick(seed, &values).clone()))
+            let types = json!([{}, [], true, 1.5, "Not this: ~{\u{7}"]);
+            values.extend(types.as_array().into_iter().flatten().cloned());
+            ("goes too far with", Some(seed.pick(&values).clone()))
         }
         _ => ("sets", Some(allowed(seed, schema, 0))),
     }
@@ -162,7 +143,7 @@ fn edited(seed: &mut Seed, schema: &Value, now: Option<&Value>) -> (&'static str
 /// A random value that a schema allows, as far as it says so: its rules in CEL may still reject it.
 fn allowed(seed: &mut Seed, schema: &Value, depth: usize) -> Value {
     if let Some(Value::Array(values)) = schema.get("enum") {
-        return pick(seed, values).clone();
+        return seed.pick(values).clone();
     }
     let is_number_or_string = schema["x-kubernetes-int-or-string"] == true;
     match schema["type"].as_str() {
@@ -170,8 +151,7 @@ fn allowed(seed: &mut Seed, schema: &Value, depth: usize) -> Value {
         Some("integer") => {
             let (least, most) = range(schema);
             let least = least.max(0);
-            let few = usize::try_from(most - least).unwrap_or(0).min(5000);
-            json!(least + i64::try_from(seed.below(few + 1)).unwrap_or(0))
+            json!(least + seed.below((most - least).clamp(0, 5000) as usize + 1) as i64)
         }
         Some("array") => {
             let count = schema["minItems"].as_u64().unwrap_or(0) + seed.below(3) as u64;
@@ -181,14 +161,8 @@ fn allowed(seed: &mut Seed, schema: &Value, depth: usize) -> Value {
         Some("object") => object(seed, schema, depth),
         None if is_number_or_string && seed.below(2) == 0 => json!(seed.below(3000)),
         None if !is_number_or_string => {
-            let values = [
-                json!(null),
-                json!(-1.5),
-                json!("x"),
-                json!([[], {}]),
-                json!({ "a": { "b/c": [1] } }),
-            ];
-            pick(seed, &values).clone()
+            let values = json!([null, -1.5, "x", [[], {}], { "a": { "b/c": [1] } }]);
+            values[seed.below(5)].clone()
         }
         _ => json!(string(seed, schema)),
     }
@@ -214,17 +188,14 @@ fn object(seed: &mut Seed, schema: &Value, depth: usize) -> Value {
 
 /// A string that matches the pattern, if there is one that is simple enough.
 fn string(seed: &mut Seed, schema: &Value) -> String {
-    let bytes: [u8; 32] = std::array::from_fn(|_| u8::try_from(seed.below(256)).unwrap_or(0));
-    let random = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
-    let mut runner = TestRunner::new_with_rng(Config::default(), random);
     let pattern = schema["pattern"].as_str();
     let strings = pattern.and_then(|it| string_regex(it.trim_matches(['^', '$'])).ok());
     let most = schema["maxLength"].as_u64().unwrap_or(MOST);
-    let fits = |it: &String| it.len() as u64 <= most;
-    let tries =
-        (0..TRIES).filter_map(|_| Some(strings.as_ref()?.new_tree(&mut runner).ok()?.current()));
-    let mut tries = tries;
-    tries.find(fits).unwrap_or_else(|| word(seed))
+    let mut runner = seed.runner();
+    let tries = strings.iter().cycle().take(TRIES);
+    let mut tries = tries.filter_map(|it| Some(it.new_tree(&mut runner).ok()?.current()));
+    let short = tries.find(|it| it.len() as u64 <= most);
+    short.unwrap_or_else(|| word(seed))
 }
 
 fn empty(schema: &Value) -> Value {
@@ -240,20 +211,15 @@ fn empty(schema: &Value) -> Value {
 /// Values at the limits that a schema has, or so far beyond them.
 fn limits(seed: &mut Seed, schema: &Value, beyond: u64) -> Vec<Value> {
     let number = |name: &str| schema[name].as_u64();
-    let upper = |name| {
-        number(name)
-            .filter(|&most| most < MOST)
-            .map(|most| most + beyond)
-    };
-    let lower = |name| number(name).and_then(|least| least.checked_sub(beyond));
+    let upper = |name| Some(number(name).filter(|most| *most < MOST)? + beyond);
+    let lower = |name| number(name)?.checked_sub(beyond);
     let mut values: Vec<Value> = Vec::new();
-    for count in [upper("maxLength"), lower("minLength")]
-        .into_iter()
-        .flatten()
-    {
-        values.push((0..count).map(|_| 'x').collect::<String>().into());
+    let lengths = [upper("maxLength"), lower("minLength")];
+    for count in lengths.into_iter().flatten() {
+        values.push("x".repeat(count as usize).into());
     }
-    for count in [upper("maxItems"), lower("minItems")].into_iter().flatten() {
+    let counts = [upper("maxItems"), lower("minItems")];
+    for count in counts.into_iter().flatten() {
         let items = (0..count).map(|_| allowed(seed, &schema["items"], DEPTH));
         values.push(items.collect());
     }
@@ -263,7 +229,7 @@ fn limits(seed: &mut Seed, schema: &Value, beyond: u64) -> Vec<Value> {
         values.push(fields.collect());
     }
     if schema["type"] == "integer" {
-        let ((least, most), beyond) = (range(schema), i64::try_from(beyond).unwrap_or(1));
+        let ((least, most), beyond) = (range(schema), beyond as i64);
         let ends = [least.checked_sub(beyond), most.checked_add(beyond)];
         values.extend(ends.map(|end| end.map_or(json!(1e19), Value::from)));
     }
@@ -272,21 +238,15 @@ fn limits(seed: &mut Seed, schema: &Value, beyond: u64) -> Vec<Value> {
 
 /// The smallest and the largest number that a schema allows.
 fn range(schema: &Value) -> (i64, i64) {
-    let given = |name: &str| schema[name].as_f64().map(|given| given as i64);
+    let given = |name: &str, other| schema[name].as_f64().map_or(other, |given| given as i64);
     let (least, most) = match schema["format"] == "int32" {
         true => (i32::MIN.into(), i32::MAX.into()),
         false => (i64::MIN, i64::MAX),
     };
-    (
-        given("minimum").unwrap_or(least),
-        given("maximum").unwrap_or(most),
-    )
+    (given("minimum", least), given("maximum", most))
 }
 
 fn word(seed: &mut Seed) -> String {
-    (*pick(seed, &WORDS)).to_owned()
-}
-
-fn pick<'a, T>(seed: &mut Seed, from: &'a [T]) -> &'a T {
-    &from[seed.below(from.len())]
+    let words: Vec<&str> = WORDS.split('|').collect();
+    (*seed.pick(&words)).to_owned()
 }

@@ -66,7 +66,7 @@ pub use script::Script;
 pub use seed::Seed;
 pub use specs::{Specs, with};
 pub use wait::{PATIENCE, eventually, eventually_within, within};
-pub use watched::{Change, Watched};
+pub use watched::{Change, Object, Watched};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -3,28 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kube::Api;
-use kube::api::{
-    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
-    PostParams,
-};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::scene::Scene;
 use crate::wait::eventually;
 
 /// What a new object or a new write has another value of. The last operation of a Cluster is about how it came where it is.
-const HIDDEN: [&str; 10] = [
-    "uid",
-    "podUID",
-    "podIP",
-    "generation",
-    "observedGeneration",
-    "clusterId",
-    "operation",
-    "nodeName",
-    "deployment.kubernetes.io/revision",
-    "infrastructure.podloom.dev/operation",
-];
+const HIDDEN: &str = "uid podUID podIP generation observedGeneration clusterId operation nodeName \
+    deployment.kubernetes.io/revision infrastructure.podloom.dev/operation";
 
 /// A kind: its `apiVersion` and its name.
 pub type ApiKind = (String, String);
@@ -59,29 +47,29 @@ impl Objects {
 
     /// Creates an object.
     pub async fn create(&self, manifest: &Value) {
-        let created = self.try_create(manifest, &PostParams::default()).await;
-        assert!(created.is_ok(), "{manifest}: {created:?}");
+        let created = self.try_create(manifest, false).await;
+        assert_eq!(created, 201, "{manifest}");
     }
 
     /// Whether an object could be created if there were none of its name.
     pub async fn is_valid(&self, manifest: &Value) -> bool {
-        let dry_run = PostParams {
-            dry_run: true,
-            ..PostParams::default()
-        };
         // What is invalid is rejected before anybody looks for one of this name.
-        let tried = self.try_create(manifest, &dry_run).await;
-        tried.map_or_else(|code| code == 409, |()| true)
+        [201, 409].contains(&self.try_create(manifest, true).await)
     }
 
-    async fn try_create(&self, manifest: &Value, parameters: &PostParams) -> Result<(), u16> {
+    /// Returns the status of the answer.
+    async fn try_create(&self, manifest: &Value, dry_run: bool) -> u16 {
         let mut object: DynamicObject = serde_json::from_value(manifest.clone()).unwrap();
         let kind = kind_of(manifest);
         let is_global = self.global.contains(&kind.1);
         object.metadata.namespace = (!is_global).then(|| self.scene.namespace.clone());
-        match self.api(&kind).create(parameters, &object).await {
-            Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) => Err(status.code),
+        let parameters = PostParams {
+            dry_run,
+            ..PostParams::default()
+        };
+        match self.api(&kind).create(&parameters, &object).await {
+            Ok(_) => 201,
+            Err(kube::Error::Api(status)) => status.code,
             Err(error) => panic!("{manifest}: {error}"),
         }
     }
@@ -92,12 +80,9 @@ impl Objects {
         let (api, all) = (self.api(&kind_of(manifest)), PatchParams::default());
         match api.patch(name_of(manifest), &all, &patch).await {
             Ok(_) => None,
-            Err(kube::Error::Api(status)) => match status.code {
-                400 | 422 => Some(status.message),
-                // It has just deleted itself.
-                404 => None,
-                code => panic!("{operations}: {code} {}", status.message),
-            },
+            // It has just deleted itself.
+            Err(kube::Error::Api(it)) if it.code == 404 => None,
+            Err(kube::Error::Api(it)) if [400, 422].contains(&it.code) => Some(it.message),
             Err(error) => panic!("{operations}: {error}"),
         }
     }
@@ -106,9 +91,8 @@ impl Objects {
     pub async fn replace(&self, manifest: &Value) {
         let api = self.api(&kind_of(manifest));
         let name = name_of(manifest);
-        let deleted = api.delete(name, &DeleteParams::default()).await;
         // It may have deleted itself.
-        drop(deleted);
+        drop(api.delete(name, &DeleteParams::default()).await);
         eventually(&format!("{name} is gone"), async || {
             let object = self.get(manifest).await;
             object.map_or(Ok(()), |it| Err(it.to_string()))
@@ -164,8 +148,8 @@ pub fn normal(object: &Value) -> Value {
     // The groups of Kubernetes' own kinds have no dots here. What it reports of them is not our subject.
     let is_ours = kind_of(object).0.contains('.');
     let (metadata, status) = (&object["metadata"], &object["status"]);
-    let keys = object["data"].as_object().map(|it| it.keys().collect());
-    let keys: Option<Vec<&String>> = keys;
+    let keys = object["data"].as_object();
+    let keys = keys.map(|it| it.keys().collect::<Vec<_>>());
     let mut normal = json!({
         "labels": metadata["labels"],
         "annotations": metadata["annotations"],
@@ -184,7 +168,7 @@ fn scrub(value: &mut Value) {
     match value {
         Value::Object(fields) => {
             let is_time = |value: &Value| value.as_str().is_some_and(is_time);
-            fields.retain(|name, value| !HIDDEN.contains(&name.as_str()) && !is_time(value));
+            fields.retain(|name, value| !HIDDEN.split(' ').any(|it| it == name) && !is_time(value));
             fields.values_mut().for_each(scrub);
         }
         Value::Array(items) => items.iter_mut().for_each(scrub),

@@ -17,7 +17,7 @@ use crate::cluster::Cluster;
 use crate::faults::Proxy;
 use crate::operator::Operator;
 use crate::wait::{PATIENCE, eventually, eventually_within};
-use crate::watched::Watched;
+use crate::watched::{Object, Watched};
 
 /// A BrowserConfig whose browser `chrome` has a version for each behaviour that a pod can choose.
 const BEHAVIOURS: &str = include_str!("../blackbox/fixtures/behaviours.yaml");
@@ -206,6 +206,19 @@ impl Scene {
             .patch(name, &PatchParams::default(), &patch)
             .await
             .unwrap()
+    }
+
+    /// Deletes an object although it has finalizers.
+    pub async fn force_away<K: Object>(&self, objects: &Api<K>, name: &str) {
+        drop(
+            objects
+                .delete(name, &DeleteParams::default())
+                .await
+                .unwrap(),
+        );
+        let free = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
+        // Without a finalizer it is gone already.
+        drop(objects.patch(name, &PatchParams::default(), &free).await);
     }
 
     /// Deletes a Browser, and does not wait until it is gone.

@@ -7,19 +7,19 @@ use kube::{Client, Config, Resource};
 use podloom_control_plane::ControlPlane;
 use tempfile::TempDir;
 
-use crate::doubles::{BackendState, Balancer, Double, Lag};
+use crate::doubles::{BackendState, Balancer, Double};
 use crate::faults::{Proxy, through};
 
 /// A second API server, which reaches etcd through a proxy.
 pub(crate) struct LateServer {
-    lag: Lag,
+    lag: Double,
     url: String,
 }
 
 impl LateServer {
     pub(crate) fn start(plane: &ControlPlane) -> Self {
         let lag = Double::lag(plane.etcd());
-        let url = plane.add_api_server(lag.address()).unwrap();
+        let url = plane.add_api_server(lag.address).unwrap();
         Self { lag, url }
     }
 }
@@ -87,25 +87,36 @@ impl<'c> Servers<'c> {
         self.balancer.set(from.address, BackendState::Cut);
     }
 
-    /// From now on the late server hears nothing of the kinds of these keys.
-    pub fn hold(&self, keys: &[String]) {
-        self.server.lag.hold(keys);
+    /// From now on the late server hears nothing of a kind.
+    pub fn hold(&self, kind: &Held) {
+        self.server.lag.steer("POST", "/hold", &kind.key);
     }
 
     /// Lets the late server catch up.
-    pub fn release(&self, keys: &[String]) {
-        self.server.lag.release(keys);
+    pub fn release(&self, kind: &Held) {
+        self.server.lag.steer("POST", "/release", &kind.key);
     }
 }
 
-/// The key of a kind in etcd.
-#[must_use]
-pub fn key<K: Resource<DynamicType = ()>>() -> String {
-    let (group, plural) = (K::group(&()), K::plural(&()));
-    // Kinds of Kubernetes' older groups are stored without their group.
-    match group.contains('.') {
-        true => format!("/registry/{group}/{plural}/"),
-        false => format!("/registry/{plural}/"),
+/// A kind that can be held back.
+pub struct Held {
+    /// Its plural.
+    pub plural: String,
+    /// Its key in etcd.
+    key: String,
+}
+
+impl Held {
+    /// This kind.
+    #[must_use]
+    pub fn of<K: Resource<DynamicType = ()>>() -> Self {
+        let (group, plural) = (K::group(&()), K::plural(&()).into_owned());
+        // Kinds of Kubernetes' older groups are stored without their group.
+        let key = match group.contains('.') {
+            true => format!("/registry/{group}/{plural}/"),
+            false => format!("/registry/{plural}/"),
+        };
+        Self { plural, key }
     }
 }
 

@@ -1,13 +1,12 @@
 //! A client that watches objects and records every change, since objects that failed are deleted soon.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::Debug;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::{Api, Resource, ResourceExt};
 use podloom_api::{Browser, Phase};
@@ -46,10 +45,12 @@ pub struct Watched<K> {
     work: JoinHandle<()>,
 }
 
-impl<K> Watched<K>
-where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-{
+/// An object of any kind.
+pub trait Object: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static {}
+
+impl<K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static> Object for K {}
+
+impl<K: Object> Watched<K> {
     /// Starts watching; objects that exist already are not reported until they change.
     pub async fn new(api: Api<K>) -> Self {
         let listed = api.list_metadata(&ListParams::default()).await.unwrap();
@@ -83,6 +84,48 @@ where
             Change::Is(object) => Some(object),
             Change::Gone(_) => None,
         }
+    }
+
+    /// Whether there was an object of this name, and now there is none.
+    pub fn is_gone(&self, name: &str) -> bool {
+        is_gone(last(&self.changes(), name))
+    }
+
+    /// The UIDs of all objects with this name so far.
+    pub fn uids(&self, name: &str) -> Vec<String> {
+        let changes = self.of(name);
+        let uids: BTreeSet<String> = changes.iter().filter_map(|it| it.object().uid()).collect();
+        uids.into_iter().collect()
+    }
+
+    /// The UIDs of all objects so far, by those of their first owners, since names are reused.
+    pub fn by_owner(&self) -> BTreeMap<String, BTreeSet<String>> {
+        let mut owned: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+        for change in self.changes() {
+            let object = change.object();
+            if let Some(owner) = object.owner_references().first() {
+                let uids = owned.entry(owner.uid.clone()).or_default();
+                uids.extend(object.uid());
+            }
+        }
+        owned
+    }
+
+    /// Checks that no owner has ever had two.
+    #[track_caller]
+    pub fn are_single(&self) {
+        let mut owned = self.by_owner();
+        owned.retain(|_, uids| uids.len() > 1);
+        assert!(owned.is_empty(), "{owned:#?}");
+    }
+
+    /// Waits until an object of this name was gone at some time.
+    pub async fn was_gone(&self, name: &str) {
+        let is_it = |it: &Change<K>| matches!(it, Change::Gone(it) if it.name_any() == name);
+        self.until(&format!("{name} was gone"), |changes| {
+            changes.iter().any(is_it).then_some(())
+        })
+        .await;
     }
 
     /// Waits until `answer` finds something in the changes.
@@ -141,16 +184,29 @@ where
     /// Waits until an object's last state fulfils a condition.
     pub async fn until_is(&self, name: &str, what: &str, is: impl Fn(&K) -> bool) -> K {
         self.until(&format!("{name} {what}"), |changes| {
-            let last = changes
-                .iter()
-                .rfind(|change| change.object().name_any() == name)?;
-            match last {
+            match last(changes, name)? {
                 Change::Is(object) if is(object) => Some(object.clone()),
                 _ => None,
             }
         })
         .await
     }
+
+    /// Waits until an object is gone.
+    pub async fn until_away(&self, name: &str) {
+        self.until(&format!("{name} is gone"), |changes| {
+            is_gone(last(changes, name)).then_some(())
+        })
+        .await;
+    }
+}
+
+fn last<'c, K: Object>(changes: &'c [Change<K>], name: &str) -> Option<&'c Change<K>> {
+    changes.iter().rfind(|it| it.object().name_any() == name)
+}
+
+fn is_gone<K>(last: Option<&Change<K>>) -> bool {
+    matches!(last, Some(Change::Gone(_)))
 }
 
 impl Watched<Browser> {
@@ -162,12 +218,7 @@ impl Watched<Browser> {
 
     /// Waits until a Browser is gone, and returns its [`Watched::story`].
     pub async fn until_gone(&self, name: &str) -> Vec<String> {
-        let is_gone = |changes: &[Change<Browser>]| {
-            let of_name = |change: &&Change<Browser>| change.object().name_any() == name;
-            let last = changes.iter().rfind(of_name)?;
-            matches!(last, Change::Gone(_)).then_some(())
-        };
-        self.until(&format!("{name} is gone"), is_gone).await;
+        self.until_away(name).await;
         self.story(name)
     }
 
@@ -202,31 +253,6 @@ fn story_line(change: &Change<Browser>) -> Option<String> {
     })
 }
 
-impl Watched<Pod> {
-    /// The UIDs of all pods with this name so far.
-    pub fn uids(&self, name: &str) -> Vec<String> {
-        let mut uids: Vec<String> = self
-            .of(name)
-            .iter()
-            .filter_map(|change| change.object().uid())
-            .collect();
-        uids.sort_unstable();
-        uids.dedup();
-        uids
-    }
-
-    /// Waits until a pod is gone.
-    pub async fn until_pod_gone(&self, name: &str) {
-        self.until(&format!("pod {name} is gone"), |changes| {
-            let last = changes
-                .iter()
-                .rfind(|change| change.object().name_any() == name)?;
-            matches!(last, Change::Gone(_)).then_some(())
-        })
-        .await;
-    }
-}
-
 impl<K> Drop for Watched<K> {
     fn drop(&mut self) {
         self.work.abort();
@@ -234,14 +260,12 @@ impl<K> Drop for Watched<K> {
 }
 
 /// Watches for ever. When the API server stops and comes back, it continues where it was.
-async fn remember<K>(
+async fn remember<K: Object>(
     api: Api<K>,
     version: String,
     changes: Arc<Mutex<Vec<Change<K>>>>,
     count: watch::Sender<usize>,
-) where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-{
+) {
     let mut version = version;
     loop {
         let Ok(events) = api.watch(&WatchParams::default(), &version).await else {

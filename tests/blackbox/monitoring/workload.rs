@@ -3,7 +3,7 @@
 use kube::api::PostParams;
 use podloom_tests::cleaner::{Cleaners, map_target};
 use podloom_tests::doubles::{Double, RelayApi, Sink};
-use podloom_tests::faults::{Fault, Proxy, RequestFilter, Rule};
+use podloom_tests::faults::{Fault, Proxy, Rule};
 use podloom_tests::im::templates;
 use podloom_tests::infrastructure::Infrastructure;
 use podloom_tests::portal::{ASK_HERE, Portal, Relays};
@@ -155,14 +155,10 @@ impl<'s> Workload<'s> {
 
     /// Ends all connections, and refuses the first watches that begin again. A watch that only ends is no error.
     fn break_watches(&self) {
+        let refusal = Fault::api_error(500, "InternalError", "injected");
         let refused = Rule {
-            on: RequestFilter {
-                verbs: vec!["watch".to_owned()],
-                ..RequestFilter::default()
-            },
-            after: 0,
             times: Some(REFUSED),
-            fault: Fault::api_error(500, "InternalError", "injected"),
+            ..Rule::on("watch", refusal)
         };
         self.api_server.set_rules(&[refused]);
         self.api_server.drop_connections();

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use podloom_tests::faults::{Fault, Proxy, RequestFilter, Rule, UNANSWERED};
+use podloom_tests::faults::{Fault, Proxy, Rule, UNANSWERED};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -121,19 +121,10 @@ async fn ask(stage: &Stage, method: &str, path: &str) -> String {
 const PODS: &str = "/api/v1/namespaces/n/pods";
 const OK: &str = "HTTP/1.1 200 OK: ok";
 
-fn rule(request: &str, fault: Fault) -> Rule {
-    Rule {
-        on: RequestFilter::of(request),
-        after: 0,
-        times: None,
-        fault,
-    }
-}
-
 #[tokio::test]
 async fn requests_are_counted_by_the_names_of_kubernetes_and_their_statuses() {
-    let refuses = rule("create pods", Fault::api_error(409, "Conflict", "no"));
-    let stage = stage(vec![refuses, rule("list namespaces", Fault::Drop)]).await;
+    let refuses = Rule::on("create pods", Fault::api_error(409, "Conflict", "no"));
+    let stage = stage(vec![refuses, Rule::on("list namespaces", Fault::Drop)]).await;
     for (method, uri, expected, status) in [
         ("POST", PODS, "create pods", "409"),
         ("GET", PODS, "list pods", "200"),
@@ -189,7 +180,7 @@ async fn a_rule_injects_its_fault_as_often_as_it_says() {
     let spoils = Rule {
         after: 1,
         times: Some(1),
-        ..rule("write pods", Fault::api_error(409, "Conflict", "no"))
+        ..Rule::on("write pods", Fault::api_error(409, "Conflict", "no"))
     };
     let stage = stage(vec![spoils]).await;
     assert_eq!(ask(&stage, "GET", PODS).await, OK);
@@ -203,8 +194,8 @@ async fn a_rule_injects_its_fault_as_often_as_it_says() {
 #[tokio::test]
 async fn a_dropped_request_never_arrives_and_a_cut_one_does() {
     let rules = vec![
-        rule("create pods", Fault::Drop),
-        rule("delete pods", Fault::Cut),
+        Rule::on("create pods", Fault::Drop),
+        Rule::on("delete pods", Fault::Cut),
     ];
     let mut stage = stage(rules).await;
     assert_eq!(ask(&stage, "POST", PODS).await, "");
@@ -217,7 +208,7 @@ async fn a_dropped_request_never_arrives_and_a_cut_one_does() {
 async fn watched(fault: Fault) -> String {
     let faulty = Rule {
         after: 1,
-        ..rule("change pods", fault)
+        ..Rule::on("change pods", fault)
     };
     let stage = stage_with(WATCH, vec![faulty]).await;
     let mut stream = stage.connect().await;
@@ -254,7 +245,7 @@ async fn a_watch_ends_before_a_change_that_gets_a_fault() {
 
 #[tokio::test]
 async fn a_stalled_request_is_not_answered() {
-    let stage = stage(vec![rule("list pods", Fault::Stall)]).await;
+    let stage = stage(vec![Rule::on("list pods", Fault::Stall)]).await;
     let mut stream = stage.connect().await;
     send(&mut stream, "GET", PODS).await;
     assert!(timeout(WHILE, answer(&mut stream)).await.is_err());
@@ -263,7 +254,7 @@ async fn a_stalled_request_is_not_answered() {
 
 #[tokio::test]
 async fn a_held_request_is_forwarded_when_the_rules_are_replaced() {
-    let mut stage = stage(vec![rule("create pods", Fault::Hold)]).await;
+    let mut stage = stage(vec![Rule::on("create pods", Fault::Hold)]).await;
     let mut stream = stage.connect().await;
     send(&mut stream, "POST", PODS).await;
     assert!(timeout(WHILE, answer(&mut stream)).await.is_err());
@@ -276,7 +267,7 @@ async fn a_held_request_is_forwarded_when_the_rules_are_replaced() {
 async fn another_server_is_called_by_the_host_of_the_proxy_and_its_requests_are_recorded() {
     let mut stage = stage(Vec::new()).await;
     let proxy = Proxy::to(stage.server);
-    proxy.set_rules(&[rule("write /things/{id}/start", Fault::Drop)]);
+    proxy.set_rules(&[Rule::on("write /things/{id}/start", Fault::Drop)]);
     let path = "/things/12345678-9abc-def0-1234-56789abcdef0";
     for (method, path, expected) in [
         ("GET", format!("{path}/start?a=b"), OK),
@@ -309,7 +300,7 @@ async fn another_server_is_called_by_the_host_of_the_proxy_and_its_requests_are_
 #[tokio::test]
 async fn a_delayed_request_is_answered_later() {
     let delay = Fault::Delay { seconds: 0.2 };
-    let stage = stage(vec![rule("list pods", delay)]).await;
+    let stage = stage(vec![Rule::on("list pods", delay)]).await;
     let mut stream = stage.connect().await;
     send(&mut stream, "GET", PODS).await;
     assert!(timeout(WHILE, answer(&mut stream)).await.is_err());

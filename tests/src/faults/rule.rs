@@ -72,14 +72,13 @@ pub struct RequestFilter {
     pub path: String,
 }
 
-impl RequestFilter {
-    /// Selects one verb and resource: `create pods`, `write browsers/status`, `POST /infrastructures`.
-    #[must_use]
-    pub fn of(request: &str) -> Self {
-        let (verb, resource) = request.split_once(' ').unwrap();
+/// One verb and some resources: `create pods`, `write browsers browsers/status`, `POST /infrastructures`.
+impl From<&str> for RequestFilter {
+    fn from(requests: &str) -> Self {
+        let mut words = requests.split(' ').map(str::to_owned);
         Self {
-            verbs: vec![verb.to_owned()],
-            resources: vec![resource.to_owned()],
+            verbs: words.by_ref().take(1).collect(),
+            resources: words.collect(),
             path: String::new(),
         }
     }
@@ -103,24 +102,38 @@ pub struct Rule {
 }
 
 impl Rule {
+    /// A fault in all of these requests.
+    #[must_use]
+    pub fn on(requests: impl Into<RequestFilter>, fault: Fault) -> Self {
+        Self {
+            on: requests.into(),
+            after: 0,
+            times: None,
+            fault,
+        }
+    }
+
+    /// A fault in one of these requests, after so many others.
+    #[must_use]
+    pub fn once(requests: impl Into<RequestFilter>, after: u64, fault: Fault) -> Self {
+        Self {
+            after,
+            times: Some(1),
+            ..Self::on(requests, fault)
+        }
+    }
+
     /// The watch of a kind breaks before the change of this number, and is not answered when it lists again, until the rules are
     /// replaced: its client does not see what happens meanwhile.
     #[must_use]
     pub fn unobserved(resource: &str, number: u64) -> [Self; 2] {
-        let rule = |verb: &str, path, after, times, fault| Self {
-            on: RequestFilter {
-                path,
-                ..RequestFilter::of(&format!("{verb} {resource}"))
-            },
-            after,
-            times,
-            fault,
-        };
+        let changes = RequestFilter::from(&*format!("{CHANGE} {resource}"));
+        let mut lists = RequestFilter::from(&*format!("list {resource}"));
         // Watches list in pages, some by label. What a pass reads has neither `&limit` nor `&labelSelector`.
-        let lists = format!("{resource}?&l");
+        lists.path = format!("{resource}?&l");
         [
-            rule(CHANGE, String::new(), number, Some(1), Fault::expired()),
-            rule("list", lists, 0, None, Fault::Hold),
+            Self::once(changes, number, Fault::expired()),
+            Self::on(lists, Fault::Hold),
         ]
     }
 }
