@@ -55,10 +55,10 @@ pub fn whole(time: Timestamp) -> Timestamp {
     time.round((Unit::Second, 1)).unwrap_or(time)
 }
 
-/// Returns the end of the tick that a time is in: a wait that ends in it is as long as any other.
+/// Returns the end of the tick that a time is in: a wait that ends in it is as long as any other. An end stays what it is.
 pub fn tick_end(of: Timestamp) -> Timestamp {
-    let ticks = of.duration_since(time(0)).as_secs().div_euclid(31) + 1;
-    time(0) + SignedDuration::from_secs(31 * ticks)
+    let ticks = (of.duration_since(time(0)).as_millis() + 30_999).div_euclid(31_000);
+    time(0) + TICK * u32::try_from(ticks).unwrap_or_default()
 }
 
 /// A step of people, nodes or others: what it is, what of the bounds it takes, and what it changes. What takes nothing happens sooner or

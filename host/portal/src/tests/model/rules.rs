@@ -226,7 +226,11 @@ fn what_is_wanted_is_there(store: &Store) -> Option<String> {
     let mut free = exposes.values().filter(|it| !is_blocked(store, it));
     free.find_map(|expose| {
         let Some(secret) = store.get(SECRETS, &naming::secret_name(expose.meta("name"))) else {
-            return Some(format!("{} has no Secret", expose.uid()));
+            return Some(format!(
+                "{} has no Secret: {}",
+                expose.uid(),
+                expose.value["status"]
+            ));
         };
         let Some(deployment) = tunnel(store, expose) else {
             return Some(format!("{} has no Deployment", expose.uid()));
