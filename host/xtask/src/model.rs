@@ -46,7 +46,7 @@ const DUTIES: [Duty; 4] = [
     },
     Duty {
         name: "portal",
-        within: &["1 1 0", "1 0 1", "0 1 1"],
+        within: &["1 0 0", "0 1 0", "0 0 2"],
     },
 ];
 
