@@ -65,8 +65,17 @@ impl Edit {
     pub fn is_named_in(&self, message: &str) -> bool {
         let names = self.place.split('/').skip(1);
         let mut fields = names.filter(|name| name.parse::<usize>().is_err());
-        fields.any(|name| message.contains(&name.replace("~1", "/").replace("~0", "~")))
+        fields.any(|name| has_word(message, &name.replace("~1", "/").replace("~0", "~")))
     }
+}
+
+/// Whether a text has a word, and not only as a part of a longer one.
+fn has_word(text: &str, word: &str) -> bool {
+    let goes_on = |next: Option<char>| next.is_some_and(char::is_alphanumeric);
+    text.match_indices(word).any(|(start, _)| {
+        let (before, after) = (&text[..start], &text[start + word.len()..]);
+        !goes_on(before.chars().next_back()) && !goes_on(after.chars().next())
+    })
 }
 
 /// Collects all places of a value: those that it has, and the fields that it could have.
