@@ -101,7 +101,7 @@ impl Tools {
         }
     }
 
-    /// What is known of relays begins anew with each step, from the status.
+    /// What is known of relays is read from the status before each step.
     fn tunnels(&self, seen: &Seen<'_>, known: &Remembered, caches: &Caches) -> Tunnels {
         let rivals = Rivals::default();
         for expose in exposes(caches) {
@@ -226,7 +226,7 @@ impl Duty for Tunneled {
         all.iter().for_each(|it| drop(anew.put(it)));
         for expose in &all {
             let kept = tunnels.rivals.conflict(expose);
-            assert_eq!(kept, anew.conflict(expose), "the index is not right");
+            assert_eq!(kept, anew.conflict(expose), "the index missed a change");
         }
         caches.exposes.noted()
     }

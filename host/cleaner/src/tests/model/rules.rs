@@ -122,7 +122,7 @@ fn the_finalizer_comes_first(write: &Write<'_>, _: &Plans) -> Option<String> {
 fn a_plan_stays(write: &Write<'_>, _: &Plans) -> Option<String> {
     let (before, after) = write.patched(CLEANERS)?;
     let after = after.filter(|_| has_plan(before))?;
-    // A user has removed the finalizer or written the list, so it is decided anew.
+    // Somebody removed the finalizer or wrote the list, so the operator decides again.
     let is_dropped = !has_finalizer(before) && !before.is_deleted() && !has_plan(after);
     let is_changed = planned(before) != planned(after) || !has_plan(after);
     (is_changed && !is_dropped).then(|| {

@@ -165,7 +165,7 @@ fn the_finalizer_goes_last(write: &Write<'_>, made: &Made) -> Option<String> {
     is_left.then(|| format!("its Deployment {} is there", deployment.uid()))
 }
 
-/// As long as nobody changes what a PortalExpose wants: whoever has a hostname keeps it then, and the older one gets it too.
+/// Only PortalExposes that nobody has edited count: after an edit, a younger one may keep the hostname that it has.
 fn a_hostname_has_one_tunnel(write: &Write<'_>, _: &Made) -> Option<String> {
     let new = write.created(DEPLOYMENTS).filter(|_| !write.is_late())?;
     let owner = expose_of(write.store, new)?;
