@@ -14,6 +14,7 @@
 )]
 
 pub mod cases;
+pub mod flaws;
 pub mod histories;
 pub mod process;
 pub mod search;

@@ -21,13 +21,14 @@ use podloom_engine::readable::Readable;
 use podloom_engine::testing::OwnWrites;
 use podloom_engine::wakes::Wakes;
 use podloom_model::cases::{Model, finds};
+use podloom_model::flaws::{Flaw as _, Flawed};
 use podloom_model::process::{Bench, Hashed, hash_version};
 use podloom_model::store::{Store, Stored};
 use podloom_model::{Act, Duty, New, RestRule, Rule, Seen, TICK, Write, whole};
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
-use self::flaws::{Flaw, Flawed};
+use self::flaws::Flaw;
 use self::rules::Pods;
 use crate::config::BrowserConfigKind;
 use crate::kind::tests::Untouched;
@@ -59,7 +60,7 @@ fn timeouts() -> Timeouts {
 /// Sessions of these names.
 struct Sessions {
     names: &'static [&'static str],
-    flaw: Option<Flaw>,
+    flaw: Flaw,
 }
 
 struct Tools {
@@ -76,7 +77,7 @@ impl Tools {
 }
 
 impl Duty for Sessions {
-    type Kind = Flawed;
+    type Kind = Flawed<BrowserKind, Flaw>;
     type World = World;
     type Memory = Memory;
     type Tools = Tools;
@@ -94,7 +95,7 @@ impl Duty for Sessions {
     }
 
     fn ignored(&self) -> Option<&'static str> {
-        self.flaw.and_then(Flaw::ignored)
+        self.flaw.ignored()
     }
 
     fn begin(&self, store: &mut Store) {
@@ -122,7 +123,7 @@ impl Duty for Sessions {
         memory.copied()
     }
 
-    fn kind(&self, tools: &Tools, seen: &Seen<'_>, memory: &Memory) -> Flawed {
+    fn kind(&self, tools: &Tools, seen: &Seen<'_>, memory: &Memory) -> Self::Kind {
         let kind = BrowserKind {
             api: SelenosisApi::Seed,
             resources: Resources {
@@ -219,7 +220,10 @@ const MODEL: Model<Sessions> = Model {
     name: "browser",
     cases: concat!(env!("CARGO_MANIFEST_DIR"), "/src/tests/model/cases"),
     objects: [&["a"], &["a", "b"]],
-    duty: |names| Sessions { names, flaw: None },
+    duty: |names| Sessions {
+        names,
+        flaw: Flaw::None,
+    },
 };
 
 #[test]
@@ -236,7 +240,6 @@ fn what_broke_a_rule_once_breaks_none() {
 #[test]
 fn each_flaw_is_found() {
     let found = |flaw, bounds, begin: &[&str], rule| {
-        let flaw = Some(flaw);
         let names = MODEL.objects[0];
         finds(Sessions { names, flaw }, bounds, begin, rule);
     };

@@ -16,13 +16,14 @@ use podloom_engine::cache::{Cache, Watch};
 use podloom_engine::readable::Readable;
 use podloom_engine::testing::OwnWrites;
 use podloom_model::cases::{Model, finds};
+use podloom_model::flaws::{Flaw as _, Flawed};
 use podloom_model::process::{Bench, Fault, Hashed};
 use podloom_model::store::{Answer, Asked, Effect, Store, Stored};
 use podloom_model::{Act, Duty, New, RestRule, Rule, Seen, Write};
 use serde_json::json;
 use tokio::time::Instant;
 
-use self::flaws::{Flaw, Flawed};
+use self::flaws::Flaw;
 use self::rules::Plans;
 use crate::discovery::Discovery;
 use crate::fixtures::cleaner_kind;
@@ -38,7 +39,7 @@ const MAPS: &str = "configmaps";
 /// Cleaners of these names. Each deletes the ConfigMap of its name, and those with a label.
 struct Cleaners {
     names: &'static [&'static str],
-    flaw: Option<Flaw>,
+    flaw: Flaw,
 }
 
 /// What it has beside its client and its memory. Made once: TLS for CloudEvents takes long.
@@ -50,7 +51,7 @@ struct Tools {
 }
 
 impl Duty for Cleaners {
-    type Kind = Flawed;
+    type Kind = Flawed<CleanerKind, Flaw>;
     type World = World;
     type Memory = Memory;
     type Tools = Tools;
@@ -67,7 +68,7 @@ impl Duty for Cleaners {
     }
 
     fn ignored(&self) -> Option<&'static str> {
-        self.flaw.and_then(Flaw::ignored)
+        self.flaw.ignored()
     }
 
     fn begin(&self, store: &mut Store) {
@@ -92,7 +93,7 @@ impl Duty for Cleaners {
         memory.copied()
     }
 
-    fn kind(&self, tools: &Tools, _: &Seen<'_>, memory: &Memory) -> Flawed {
+    fn kind(&self, tools: &Tools, _: &Seen<'_>, memory: &Memory) -> Self::Kind {
         let (client, kind) = (&tools.client, &tools.kind);
         let kind = CleanerKind {
             // The room for objects is not shared by what happens in different histories.
@@ -194,7 +195,10 @@ const MODEL: Model<Cleaners> = Model {
     name: "cleaner",
     cases: concat!(env!("CARGO_MANIFEST_DIR"), "/src/tests/model/cases"),
     objects: [&["a"], &["a", "b"]],
-    duty: |names| Cleaners { names, flaw: None },
+    duty: |names| Cleaners {
+        names,
+        flaw: Flaw::None,
+    },
 };
 
 #[test]
@@ -222,7 +226,6 @@ const BEGUN: [&str; 7] = [
 #[test]
 fn each_flaw_is_found() {
     let found = |flaw, bounds, begin: &[&str], rule| {
-        let flaw = Some(flaw);
         let names = MODEL.objects[0];
         finds(Cleaners { names, flaw }, bounds, begin, rule);
     };

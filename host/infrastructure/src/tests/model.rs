@@ -22,13 +22,14 @@ use podloom_engine::outbound::{OutboundMetrics, SystemResolver};
 use podloom_engine::readable::Readable;
 use podloom_engine::testing::OwnWrites;
 use podloom_model::cases::{Model, finds};
+use podloom_model::flaws::{Flaw as _, Flawed};
 use podloom_model::process::{Bench, Fault, Hashed, hash_version};
 use podloom_model::store::{Answer, Asked, Effect, Store, Stored};
 use podloom_model::{Act, Duty, New, RestRule, Rule, Seen, TICK, Write};
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
-use self::flaws::{Flaw, Flawed};
+use self::flaws::Flaw;
 use self::manager::{INFRASTRUCTURES, Manager};
 use self::rules::Calls;
 use crate::InfrastructureMetrics;
@@ -52,7 +53,7 @@ const DRIFTS: &str = "drifts";
 /// Clusters of these names.
 struct Clusters {
     names: &'static [&'static str],
-    flaw: Option<Flaw>,
+    flaw: Flaw,
 }
 
 struct Tools {
@@ -75,7 +76,7 @@ fn metas(seen: &Seen<'_>) -> SecretMetas {
 }
 
 impl Duty for Clusters {
-    type Kind = Flawed;
+    type Kind = Flawed<ClusterKind, Flaw>;
     type World = World;
     type Memory = Memory;
     type Tools = Tools;
@@ -92,7 +93,7 @@ impl Duty for Clusters {
     }
 
     fn ignored(&self) -> Option<&'static str> {
-        self.flaw.and_then(Flaw::ignored)
+        self.flaw.ignored()
     }
 
     fn begin(&self, store: &mut Store) {
@@ -124,7 +125,7 @@ impl Duty for Clusters {
         memory.copied()
     }
 
-    fn kind(&self, tools: &Tools, seen: &Seen<'_>, memory: &Memory) -> Flawed {
+    fn kind(&self, tools: &Tools, seen: &Seen<'_>, memory: &Memory) -> Self::Kind {
         let rules = ImRules {
             allow: Vec::new(),
             deny: Vec::new(),
@@ -146,7 +147,7 @@ impl Duty for Clusters {
             silent: Silent::default(),
             metrics: tools.metrics.clone(),
             settings: Settings {
-                settle: self.flaw.map_or(SETTLE, Flaw::settle),
+                settle: self.flaw.settle(),
                 probe: false,
             },
         };
@@ -237,7 +238,10 @@ const MODEL: Model<Clusters> = Model {
     name: "infrastructure",
     cases: concat!(env!("CARGO_MANIFEST_DIR"), "/src/tests/model/cases"),
     objects: [&["a"], &["a", "b"]],
-    duty: |names| Clusters { names, flaw: None },
+    duty: |names| Clusters {
+        names,
+        flaw: Flaw::None,
+    },
 };
 
 #[test]
@@ -254,7 +258,6 @@ fn what_broke_a_rule_once_breaks_none() {
 #[test]
 fn each_flaw_is_found() {
     let found = |flaw, bounds, begin: &[&str], rule| {
-        let flaw = Some(flaw);
         let names = MODEL.objects[0];
         finds(Clusters { names, flaw }, bounds, begin, rule);
     };

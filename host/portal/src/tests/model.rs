@@ -25,13 +25,14 @@ use podloom_engine::namespaces::{self, Namespaces};
 use podloom_engine::readable::Readable;
 use podloom_engine::testing::OwnWrites;
 use podloom_model::cases::{Model, finds};
+use podloom_model::flaws::{Flaw as _, Flawed};
 use podloom_model::process::{Bench, Fault, Hashed};
 use podloom_model::store::{Answer, Asked, Effect, Store, Stored};
 use podloom_model::{Act, Duty, New, RestRule, Rule, Seen, TICK, Write, tick_end, whole};
 use serde_json::json;
 use tokio::time::Instant;
 
-use self::flaws::{Flaw, Flawed};
+use self::flaws::Flaw;
 use self::rules::Made;
 use crate::class::ClassKind;
 use crate::kind::tests::cluster::{Chain, relays};
@@ -59,7 +60,7 @@ const DEADLINE: Duration = TICK.saturating_mul(2);
 /// PortalExposes of these names, which want one hostname.
 struct Tunneled {
     names: &'static [&'static str],
-    flaw: Option<Flaw>,
+    flaw: Flaw,
 }
 
 /// What a process remembers but the hostnames, which always are what its cache shows.
@@ -126,7 +127,7 @@ fn exposes(caches: &Caches) -> Vec<PortalExposeObject> {
 }
 
 impl Duty for Tunneled {
-    type Kind = Flawed;
+    type Kind = Flawed<ExposeKind, Flaw>;
     type World = World;
     type Memory = Remembered;
     type Tools = Tools;
@@ -144,7 +145,7 @@ impl Duty for Tunneled {
     }
 
     fn ignored(&self) -> Option<&'static str> {
-        self.flaw.and_then(Flaw::ignored)
+        self.flaw.ignored()
     }
 
     fn begin(&self, store: &mut Store) {
@@ -173,7 +174,7 @@ impl Duty for Tunneled {
         }
     }
 
-    fn kind(&self, tools: &Tools, seen: &Seen<'_>, known: &Remembered) -> Flawed {
+    fn kind(&self, tools: &Tools, seen: &Seen<'_>, known: &Remembered) -> Self::Kind {
         let caches = tools.caches(seen);
         let kind = ExposeKind {
             resources: Resources {
@@ -300,7 +301,10 @@ const MODEL: Model<Tunneled> = Model {
     name: "portal",
     cases: concat!(env!("CARGO_MANIFEST_DIR"), "/src/tests/model/cases"),
     objects: [&["a"], &["a", "b"]],
-    duty: |names| Tunneled { names, flaw: None },
+    duty: |names| Tunneled {
+        names,
+        flaw: Flaw::None,
+    },
 };
 
 #[test]
@@ -328,7 +332,6 @@ const KILLED: &str = "the operator is killed; another one begins";
 #[test]
 fn each_flaw_is_found() {
     let found = |flaw, bounds, then: &[&str], rule| {
-        let flaw = Some(flaw);
         let names = MODEL.objects[0];
         let begin = [&FIRST, then].concat();
         finds(Tunneled { names, flaw }, bounds, &begin, rule);

@@ -1,20 +1,20 @@
-//! The operator with a fault that somebody might make, to see that the search finds it.
+//! The faults that somebody might make in the operator, to see that the search finds them.
 
 use jiff::Timestamp;
-use kube::core::ObjectMeta;
 use podloom_api::{BrowserObject, names};
-use podloom_engine::error::Error;
-use podloom_engine::events::Notice;
-use podloom_engine::kind::{Context, Done, Kind, Remains, Source, Traits};
+use podloom_engine::kind::Kind;
 use podloom_engine::plan::Plan;
 use podloom_engine::write::MetadataPatch;
+use podloom_model::flaws;
 
 use crate::kind::BrowserKind;
-use crate::world::{Action, ActionOutcome, World};
+use crate::world::{Action, World};
 
 /// A fault of the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flaw {
+    /// There is none.
+    None,
     /// It trusts its caches: nothing is read before a pod is created or a session ends.
     ConfirmSkipped,
     /// It does not remember which pod it created, nor that one is gone.
@@ -27,85 +27,36 @@ pub(super) enum Flaw {
     UidIgnored,
 }
 
-/// The kind Browser, with a fault or without.
-pub(super) struct Flawed {
-    pub(super) kind: BrowserKind,
-    pub(super) flaw: Option<Flaw>,
-}
-
-impl Kind for Flawed {
-    type Object = BrowserObject;
-    type World = World;
-    type Action = Action;
-    type Outcome = ActionOutcome;
-
-    const TRAITS: Traits = BrowserKind::TRAITS;
-
-    async fn observe(
-        &self,
-        ctx: &Context,
-        browser: &BrowserObject,
-        source: Source,
-    ) -> Result<World, Error> {
-        if self.flaw == Some(Flaw::ExpectationForgotten) {
-            self.kind.memory.forget(&browser.metadata);
-        }
-        self.kind.observe(ctx, browser, source).await
-    }
-
-    fn plan(&self, world: &World, now: Timestamp) -> Plan<Action> {
-        match self.flaw {
-            Some(Flaw::ConfirmSkipped) => {
-                let mut trusting = world.clone();
-                trusting.learned.browser_confirmed = true;
-                trusting.learned.end_confirmed = true;
-                trusting.learned.pod_unknown = false;
-                self.kind.plan(&trusting, now)
-            }
-            Some(Flaw::FinalizerFirst) if world.is_deleted() && world.has_finalizer() => {
-                let finalizer = names::finalizer::BROWSER;
-                let patch = MetadataPatch::without(&world.browser.metadata, finalizer);
-                Plan::act(Action::SetMetadata(patch.unwrap_or_default()))
-            }
-            _ => self.kind.plan(world, now),
-        }
-    }
-
-    async fn act(
-        &self,
-        ctx: &Context,
-        world: &World,
-        action: &Action,
-    ) -> Result<ActionOutcome, Error> {
-        self.kind.act(ctx, world, action).await
-    }
-
-    fn report(&self, done: &Done<'_, Self>, notices: Vec<Notice>) -> Vec<Notice> {
-        let done = Done {
-            world: done.world,
-            action: done.action,
-            outcome: done.outcome,
-            now: done.now,
-        };
-        self.kind.report(&done, notices)
-    }
-
-    fn learn(&self, world: &mut World, outcome: ActionOutcome) -> Remains {
-        self.kind.learn(world, outcome)
-    }
-
-    fn metadata(world: &World) -> &ObjectMeta {
-        BrowserKind::metadata(world)
-    }
-}
-
-impl Flaw {
-    /// The precondition that the API server does not get to see.
-    pub(super) fn ignored(self) -> Option<&'static str> {
+impl flaws::Flaw<BrowserKind> for Flaw {
+    fn ignored(self) -> Option<&'static str> {
         match self {
             Self::VersionIgnored => Some("resourceVersion"),
             Self::UidIgnored => Some("uid"),
             _ => None,
+        }
+    }
+
+    fn before(self, kind: &BrowserKind, browser: &BrowserObject) {
+        if self == Self::ExpectationForgotten {
+            kind.memory.forget(&browser.metadata);
+        }
+    }
+
+    fn plan(self, kind: &BrowserKind, world: &World, now: Timestamp) -> Plan<Action> {
+        match self {
+            Self::ConfirmSkipped => {
+                let mut trusting = world.clone();
+                trusting.learned.browser_confirmed = true;
+                trusting.learned.end_confirmed = true;
+                trusting.learned.pod_unknown = false;
+                kind.plan(&trusting, now)
+            }
+            Self::FinalizerFirst if world.is_deleted() && world.has_finalizer() => {
+                let finalizer = names::finalizer::BROWSER;
+                let patch = MetadataPatch::without(&world.browser.metadata, finalizer);
+                Plan::act(Action::SetMetadata(patch.unwrap_or_default()))
+            }
+            _ => kind.plan(world, now),
         }
     }
 }

@@ -1,21 +1,20 @@
-//! The operator with a fault that somebody might make, to see that the search finds it.
+//! The faults that somebody might make in the operator, to see that the search finds them.
 
 use jiff::Timestamp;
-use kube::core::ObjectMeta;
-use podloom_api::PortalExposeObject;
 use podloom_api::names::portal;
-use podloom_engine::error::Error;
-use podloom_engine::events::Notice;
-use podloom_engine::kind::{Context, Done, Kind, Remains, Source, Traits};
+use podloom_engine::kind::Kind;
 use podloom_engine::plan::Plan;
 use podloom_engine::write::MetadataPatch;
+use podloom_model::flaws;
 
 use crate::kind::ExposeKind;
-use crate::world::{Action, ActionOutcome, World};
+use crate::world::{Action, World};
 
 /// A fault of the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flaw {
+    /// There is none.
+    None,
     /// It trusts its cache: the PortalExpose is not read before a child is created.
     ConfirmSkipped,
     /// It removes its finalizer before the Deployment is gone.
@@ -26,79 +25,27 @@ pub(super) enum Flaw {
     UidIgnored,
 }
 
-/// The kind PortalExpose, with a fault or without.
-pub(super) struct Flawed {
-    pub(super) kind: ExposeKind,
-    pub(super) flaw: Option<Flaw>,
-}
-
-impl Kind for Flawed {
-    type Object = PortalExposeObject;
-    type World = World;
-    type Action = Action;
-    type Outcome = ActionOutcome;
-
-    const TRAITS: Traits = ExposeKind::TRAITS;
-
-    async fn observe(
-        &self,
-        ctx: &Context,
-        expose: &PortalExposeObject,
-        source: Source,
-    ) -> Result<World, Error> {
-        self.kind.observe(ctx, expose, source).await
-    }
-
-    fn plan(&self, world: &World, now: Timestamp) -> Plan<Action> {
-        match self.flaw {
-            Some(Flaw::ConfirmSkipped) => {
-                let mut trusting = world.clone();
-                trusting.learned.is_confirmed = true;
-                self.kind.plan(&trusting, now)
-            }
-            Some(Flaw::FinalizerFirst) if world.is_deleted() && world.has_finalizer() => {
-                let patch = MetadataPatch::without(&world.expose.metadata, portal::FINALIZER);
-                Plan::act(Action::SetMetadata(patch.unwrap_or_default()))
-            }
-            _ => self.kind.plan(world, now),
-        }
-    }
-
-    async fn act(
-        &self,
-        ctx: &Context,
-        world: &World,
-        action: &Action,
-    ) -> Result<ActionOutcome, Error> {
-        self.kind.act(ctx, world, action).await
-    }
-
-    fn report(&self, done: &Done<'_, Self>, notices: Vec<Notice>) -> Vec<Notice> {
-        let done = Done {
-            world: done.world,
-            action: done.action,
-            outcome: done.outcome,
-            now: done.now,
-        };
-        self.kind.report(&done, notices)
-    }
-
-    fn learn(&self, world: &mut World, outcome: ActionOutcome) -> Remains {
-        self.kind.learn(world, outcome)
-    }
-
-    fn metadata(world: &World) -> &ObjectMeta {
-        ExposeKind::metadata(world)
-    }
-}
-
-impl Flaw {
-    /// The precondition that the API server does not get to see.
-    pub(super) fn ignored(self) -> Option<&'static str> {
+impl flaws::Flaw<ExposeKind> for Flaw {
+    fn ignored(self) -> Option<&'static str> {
         match self {
             Self::VersionIgnored => Some("resourceVersion"),
             Self::UidIgnored => Some("uid"),
             _ => None,
+        }
+    }
+
+    fn plan(self, kind: &ExposeKind, world: &World, now: Timestamp) -> Plan<Action> {
+        match self {
+            Self::ConfirmSkipped => {
+                let mut trusting = world.clone();
+                trusting.learned.is_confirmed = true;
+                kind.plan(&trusting, now)
+            }
+            Self::FinalizerFirst if world.is_deleted() && world.has_finalizer() => {
+                let patch = MetadataPatch::without(&world.expose.metadata, portal::FINALIZER);
+                Plan::act(Action::SetMetadata(patch.unwrap_or_default()))
+            }
+            _ => kind.plan(world, now),
         }
     }
 }
