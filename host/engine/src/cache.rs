@@ -309,10 +309,10 @@ impl<K: Cacheable> Cache<K> {
     ///
     /// The listeners go with the work: they know other caches, which know this one.
     pub fn fill(&self) -> BoxFuture<'static, ()> {
+        let listeners = Arc::new(std::mem::take(&mut *lock(&self.0.listeners)));
         let Some((client, metrics)) = &self.0.from else {
             return future::pending().boxed();
         };
-        let listeners = Arc::new(std::mem::take(&mut *lock(&self.0.listeners)));
         let parts = self.0.parts.iter().map(|part| {
             let (cache, part, listeners) = (self.clone(), Arc::clone(part), Arc::clone(&listeners));
             follow(cache, part, listeners, client.clone(), metrics.clone())

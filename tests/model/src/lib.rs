@@ -238,13 +238,18 @@ pub struct New<'a> {
 
 impl New<'_> {
     /// Puts what is new into a cache if it is of this resource: each change as an event, or all as a new list. An object without the label
-    /// of the watch is none, and one that loses it goes.
+    /// of the watch is none, and one that loses it goes. Then the listeners of the cache go: they know other caches, which know this one,
+    /// so that all of them would stay in memory for ever.
     pub fn show<K: Cacheable + DeserializeOwned>(&self, resource: &str, cache: &Cache<K>) {
-        if self.resource != resource {
-            return;
+        if self.resource == resource {
+            self.put_into(cache);
         }
+        drop(cache.fill());
+    }
+
+    fn put_into<K: Cacheable + DeserializeOwned>(&self, cache: &Cache<K>) {
         let Watch { label, prune, .. } = *cache.watch();
-        let before = selected(&self.seen.of(resource), label);
+        let before = selected(&self.seen.of(self.resource), label);
         let after = selected(&self.after, label);
         let typed = |it: &Arc<Stored>| pruned(it, prune);
         if self.is_list {

@@ -45,6 +45,9 @@ use crate::wiring::listen;
 
 const CLUSTERS: &str = "clusters";
 const SECRETS: &str = "secrets";
+/// Clouds and providers never change.
+const CLOUDS: &str = "clouds";
+const PROVIDERS: &str = "infrastructureproviders";
 /// How long a request may be on its way: longer than the pause after one without an answer.
 const SETTLE: Duration = TICK.saturating_mul(2);
 /// What the drift loop finds: an object for each infrastructure that somebody else than the operator changed.
@@ -170,12 +173,19 @@ impl Duty for Clusters {
         let metas = metas(&new.seen);
         let known = Known {
             clusters: own.clone(),
-            caches: caches(&[around::cloud()], &[around::provider()]),
+            caches: tools.caches.clone(),
         };
         listen(&known, &metas, memory);
         drop(writes.wiring::<ClusterKind>(&own));
         new.show(CLUSTERS, &own);
         new.show(SECRETS, &metas.0);
+        let Caches {
+            clouds, providers, ..
+        } = &known.caches;
+        new.show(CLOUDS, &clouds.namespaced);
+        new.show(CLOUDS, &clouds.global);
+        new.show(PROVIDERS, &providers.namespaced);
+        new.show(PROVIDERS, &providers.global);
         if new.resource == DRIFTS {
             for cluster in own.all() {
                 around::find_drift(memory, &own, &cluster);
