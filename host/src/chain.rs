@@ -11,16 +11,17 @@ use std::sync::Arc;
 
 use podloom_mutation::{PluginOutcome, PodRejection, PodRequest};
 use podloom_mutators::{
-    Chain, Denials, MANIFEST, Plugin, SAMPLE_PODS, Signers, manifest_schema, sample_pods,
+    CHAIN, Chain, Denials, MANIFEST, Plugin, SAMPLE_PODS, Signers, Takes, manifest_schema,
+    sample_pods,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use self::commute::Orders;
 use crate::cli::{CheckArguments, VerifyArguments};
 use crate::error::{CommandError, Diagnostic};
 use crate::explain::{count, sheet};
 use crate::feed::FoundPod;
-use crate::output::{QUIET, json_text, paint};
+use crate::output::{QUIET, TITLE, json_text, paint};
 use crate::render::pod::Subject;
 use crate::subjects::subjects;
 use crate::{feed, load, manifest, output, source_age};
@@ -52,7 +53,8 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<(), CommandError> {
     for warning in denials.warnings() {
         load::warn(&format!("{}/{warning}", directory.display()));
     }
-    output::print(&describe(&chain, &orders.describe(), &tried))?;
+    let webhook = match_conditions(&chain.takes())?;
+    output::print(&describe(&chain, &(orders.describe() + &webhook), &tried))?;
     if pods.are_none() {
         output::print_note(&paint(
             QUIET,
@@ -120,13 +122,36 @@ pub(crate) fn schema() -> Result<(), CommandError> {
     output::print(&json_text(&manifest_schema())?)
 }
 
-fn describe(chain: &Chain, order: &str, tried: &str) -> String {
+/// Describes the plugins, what follows from all of them, and what was tried.
+fn describe(chain: &Chain, follows: &str, tried: &str) -> String {
     let mut text = String::new();
     for (number, plugin) in (1..).zip(chain.plugins()) {
         text.push_str(&describe_plugin(number, plugin));
     }
-    let _infallible = writeln!(text, "{order}{tried}\nchain {}", chain.digest());
+    let _infallible = writeln!(text, "{follows}{tried}\nchain {}", chain.digest());
     text
+}
+
+/// Kubernetes reads no longer expression.
+const LONGEST_EXPRESSION: usize = 100_000;
+
+/// How to keep pods that no plugin takes away from the webhook.
+fn match_conditions(takes: &Takes) -> Result<String, CommandError> {
+    let expression = match takes {
+        Takes::Each(plugin) => {
+            let why = format!("the webhook needs every pod, since {plugin} may take each\n");
+            return Ok(paint(QUIET, &why));
+        }
+        Takes::Some(expression) if expression.len() > LONGEST_EXPRESSION => {
+            let why = "the webhook needs every pod, since `match` is too long for a condition\n";
+            return Ok(paint(QUIET, why));
+        }
+        Takes::Some(expression) => expression,
+    };
+    let title = "what keeps pods that no plugin takes from the webhook pods.podloom.dev";
+    let condition = json!({ "name": CHAIN, "expression": expression });
+    let yaml = output::yaml(&json!({ "matchConditions": [condition] }))?;
+    Ok(format!("{}\n{yaml}", paint(TITLE, title)))
 }
 
 fn describe_plugin(number: usize, plugin: &Plugin) -> String {
@@ -316,3 +341,6 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> Result<(), CommandError> {
     );
     output::print(&text)
 }
+
+#[cfg(test)]
+mod tests;

@@ -59,6 +59,7 @@ mod interference;
 mod kustomize;
 mod languages;
 mod life_cycle;
+mod match_conditions;
 mod monitoring;
 mod names;
 mod namespaces;

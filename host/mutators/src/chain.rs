@@ -19,6 +19,7 @@ pub use self::load::{ChainError, PluginGrants};
 use crate::engine::Engine;
 use crate::limits::{CONTAINERS, PATCH_BYTES};
 use crate::manifest::FailurePolicy;
+use crate::matching::Takes;
 use crate::plugin::Plugin;
 use crate::request::{PodFields, RunMode, Until, pod_event};
 use crate::stamp::{self, MutationEntry};
@@ -115,6 +116,12 @@ impl Chain {
     /// Digest of everything that affects the resulting pod: files, order, grants, configuration, `match`, policies and limits.
     pub fn digest(&self) -> &str {
         &self.digest
+    }
+
+    /// Which pods of the webhook it takes; all others get no more than a stamp.
+    pub fn takes(&self) -> Takes {
+        let plugins = self.plugins.iter();
+        Takes::of(plugins.map(|plugin| (plugin.name.as_str(), &plugin.matches)))
     }
 
     /// Whether a plugin may write labels. Nothing above them can be granted.

@@ -36,7 +36,7 @@ pub use file::{sha256, wasm_of};
 pub use limits::{CallLimits, PluginSize};
 pub use loader::{Admit, FailedReload, LoadError, Loader, Reload, Serving, Slot, WatchMode};
 pub use manifest::{FailurePolicy, MANIFEST, manifest_schema};
-pub use matching::Match;
+pub use matching::{Match, Takes, literal as cel_literal};
 pub use metrics::PluginMetrics;
 pub use plugin::{Description, Inspection, Plugin, inspect};
 pub use proof::{ProofFailure, SAMPLE_PODS, sample_pods};

@@ -1,5 +1,7 @@
 //! Selects the pods that a plugin runs on.
 
+mod condition;
+
 use std::collections::BTreeMap;
 
 use podloom_mutation::{Dimension, PodRequest};
@@ -8,6 +10,7 @@ use podloom_syntax::text::matches;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use self::condition::{Takes, literal};
 use crate::text::one_line;
 
 /// Selects the pods that a plugin runs on: all given dimensions must match.

@@ -123,7 +123,8 @@ impl Judge {
         };
         let (labels, namespace) = (pod.labels(), self.namespaces.get(pod.namespace()).labels);
         let is_known = self.namespaces.contains(pod.namespace());
-        match any_selects(hooks, (&namespace, is_known), &labels) {
+        let knows_chain = self.expected.is_some();
+        match any_selects(hooks, (&namespace, is_known), &labels, knows_chain) {
             // Older first: that is known, whatever else is not.
             Ok(false) => Unstamped::NotSelected,
             _ if !is_older(created, pod.created()) => Unstamped::Older,

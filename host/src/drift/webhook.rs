@@ -5,9 +5,10 @@ use std::slice::from_ref;
 
 use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::{
-    MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations,
+    MatchCondition, MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+use podloom_mutators::CHAIN;
 
 use super::Unclear;
 
@@ -36,12 +37,15 @@ impl Webhook {
     }
 }
 
-/// Whether a pod with these labels, in a namespace with these ones, would be sent to one of the webhooks now.
+/// Whether a pod with these labels, in a namespace with these ones, would be sent to one of the webhooks now. What a condition that was
+/// made from a chain leaves out counts as sent if the chain is known, since its plugins say whether one takes the pod.
 pub(super) fn any_selects(
     hooks: &[MutatingWebhook],
     namespace: Labels<'_>,
     pod: &BTreeMap<String, String>,
+    knows_chain: bool,
 ) -> Result<bool, Unclear> {
+    let is_of_chain = |it: &MatchCondition| knows_chain && it.name == CHAIN;
     let mut best = Ok(false);
     for hook in hooks {
         let selected = [
@@ -52,10 +56,10 @@ pub(super) fn any_selects(
             Some(false) => {}
             None => best = Err(Unclear::Namespace),
             // These are CEL over the request too, and nobody knows afterwards who sent it.
-            Some(true) if hook.match_conditions.iter().flatten().next().is_some() => {
-                best = Err(Unclear::Conditions);
-            }
-            Some(true) => return Ok(true),
+            Some(true) => match hook.match_conditions.iter().flatten().all(is_of_chain) {
+                true => return Ok(true),
+                false => best = Err(Unclear::Conditions),
+            },
         }
     }
     best

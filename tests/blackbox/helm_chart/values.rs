@@ -141,18 +141,22 @@ fn values_of_the_webhooks_arrive_in_their_configuration() {
     let Some(chart) = Chart::new() else { return };
     let own = json!({ "key": "old", "operator": "DoesNotExist" });
     let labels = json!({ "podloom.dev/mutate": null, "team": "web" });
+    let conditions =
+        json!([{ "name": "podloom.dev/chain", "expression": "request.namespace == 'a'" }]);
     let values = json!({ "webhook": {
         "enabled": true,
         "failurePolicy": "Ignore",
         "timeoutSeconds": 9,
         "reinvocationPolicy": "IfNeeded",
         "namespaceSelector": { "matchLabels": labels, "matchExpressions": [own] },
+        "matchConditions": conditions,
     } });
     let rendered = Rendered::new(&chart, &values);
     let webhook = &rendered.get("MutatingWebhookConfiguration", "podloom-webhook")["webhooks"][0];
     assert_eq!(webhook["failurePolicy"], "Ignore");
     assert_eq!(webhook["timeoutSeconds"], 9);
     assert_eq!(webhook["reinvocationPolicy"], "IfNeeded");
+    assert_eq!(webhook["matchConditions"], conditions);
     let selector = &webhook["namespaceSelector"];
     assert_eq!(selector["matchLabels"], json!({ "team": "web" }));
     assert_eq!(selector["matchExpressions"][0], own);
