@@ -3,6 +3,7 @@
 mod commute;
 pub(crate) mod diff;
 pub(crate) mod edit;
+pub(crate) mod export;
 pub(crate) mod tighten;
 
 use std::fmt::Write;

@@ -26,7 +26,7 @@ use podloom_syntax::names;
 use tracing_subscriber::filter::Targets;
 
 pub(crate) use chain::{
-    BundleArguments, DiffArguments, DiffFormat, PodArguments, TightenArguments,
+    BundleArguments, DiffArguments, DiffFormat, ExportArguments, PodArguments, TightenArguments,
 };
 pub(crate) use cleaner::{Against, CleanerCheckArguments};
 pub(crate) use cluster::{BlameArguments, CorpusCommand, DriftArguments, RecordArguments};
@@ -81,7 +81,7 @@ pub(crate) enum Command {
     /// Create, build, inspect and test plugins.
     #[command(subcommand)]
     Plugin(PluginCommand),
-    /// Check, compare and tighten plugin chains, and print the JSON Schema of chain.yaml.
+    /// Check, compare, tighten and export plugin chains, and print the JSON Schema of chain.yaml.
     #[command(subcommand)]
     Chain(ChainCommand),
     /// Record the pods of a cluster, to try chains and plugins on them.
@@ -142,6 +142,7 @@ pub(crate) enum ChainCommand {
     Check(CheckArguments),
     Diff(Box<DiffArguments>),
     Tighten(Box<TightenArguments>),
+    Export(ExportArguments),
     Verify(VerifyArguments),
     /// Print the JSON Schema of chain.yaml, for completion in editors.
     Schema,

@@ -68,6 +68,7 @@ fn main() -> ExitCode {
         Command::Chain(ChainCommand::Check(arguments)) => chain::check(arguments),
         Command::Chain(ChainCommand::Diff(arguments)) => chain::diff::run(arguments),
         Command::Chain(ChainCommand::Tighten(arguments)) => chain::tighten::run(arguments),
+        Command::Chain(ChainCommand::Export(arguments)) => chain::export::run(arguments),
         Command::Chain(ChainCommand::Verify(arguments)) => chain::verify(arguments),
         Command::Chain(ChainCommand::Schema) => chain::schema(),
         Command::Corpus(CorpusCommand::Record(arguments)) => corpus::record(arguments),

@@ -65,6 +65,7 @@ mod names;
 mod namespaces;
 mod plugins;
 mod pod_security;
+mod policies;
 mod portal;
 mod portal_adoption;
 mod portal_chain;

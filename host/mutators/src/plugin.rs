@@ -187,6 +187,11 @@ impl Plugin {
         serde_json::to_value(&self.matches).unwrap_or_default()
     }
 
+    /// Its configuration; an empty object if the manifest has none.
+    pub fn config(&self) -> &Value {
+        &self.config
+    }
+
     /// Whether it needs labels or annotations of namespaces: its `match` does, or a call has asked for one, if only while the chain was
     /// proved. A plugin that asks for the first time later counts from then on.
     pub fn needs_namespaces(&self) -> bool {

@@ -121,6 +121,43 @@ Examples:
   # The same for what runs in the cluster, and write it
   podloom chain tighten my-chain --against cluster -A --write";
 
+/// Print the rules of the plugin labels as policies that Kubernetes evaluates itself. Nothing is changed.
+///
+/// For each plugin of the chain that is the standard plugin labels, a MutatingAdmissionPolicy and its binding are printed, for
+/// Kubernetes 1.36 or newer. They are for the pods that reach the webhook, and need no webhook. What a policy cannot say exactly is an
+/// error that names the rule, and then nothing is printed.
+///
+/// Before that, the plugin and the policy are tried on pods, and must make the same of each, stamps aside: on the pods of --corpus, or
+/// else on sample pods. The first difference is an error.
+#[derive(Args, Debug)]
+#[command(after_long_help = EXPORT_EXAMPLES, group = ArgGroup::new("form").required(true).args(["map"]))]
+pub(crate) struct ExportArguments {
+    /// The directory with chain.yaml and the plugin files.
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// Print MutatingAdmissionPolicies. There is no other form yet.
+    #[arg(long)]
+    pub(crate) map: bool,
+
+    /// No selector of a workload names this label, so a rule may overwrite or remove it; repeat it for several labels.
+    #[arg(long, value_name = "KEY")]
+    pub(crate) unselected: Vec<String>,
+
+    /// Compare on the pods of a directory that podloom corpus record wrote, or of any other with manifests.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) corpus: Option<PathBuf>,
+
+    /// The namespace of pods without metadata.namespace.
+    #[arg(short, long, default_value = "default", value_parser = namespace)]
+    pub(crate) namespace: String,
+}
+
+const EXPORT_EXAMPLES: &str = "\
+Examples:
+  podloom chain export my-chain --map --corpus corpus > policies.yaml
+  podloom chain export my-chain --map --unselected debug | kubectl apply -f -";
+
 /// Pack a plugin directory into a ConfigMap for kubectl apply, or into an image for a registry.
 ///
 /// The chain is checked first, as with `podloom chain check`, so an operator will accept the result.

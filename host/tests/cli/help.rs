@@ -19,6 +19,7 @@ fn help_of_every_command() {
         ("chain_check", &["chain", "check"]),
         ("chain_diff", &["chain", "diff"]),
         ("chain_tighten", &["chain", "tighten"]),
+        ("chain_export", &["chain", "export"]),
         ("chain_verify", &["chain", "verify"]),
         ("chain_schema", &["chain", "schema"]),
         ("corpus", &["corpus"]),

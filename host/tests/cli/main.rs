@@ -9,6 +9,7 @@ mod controllers;
 mod diff;
 mod drift;
 mod examples;
+mod export;
 mod help;
 mod infra;
 mod options;
