@@ -23,8 +23,14 @@ impl MountedBundle {
     /// A volume with the same bundle as [`Bundle::of`].
     #[must_use]
     pub fn of(entries: &str) -> Self {
+        Self::filled(|directory| fill(directory, entries))
+    }
+
+    /// A volume with the files that `fill` writes.
+    #[must_use]
+    pub fn filled(fill: impl FnOnce(&Path)) -> Self {
         let mounted = Self(TempDir::new().unwrap());
-        mounted.update(entries);
+        mounted.swap(fill);
         mounted
     }
 
@@ -34,12 +40,17 @@ impl MountedBundle {
         self.0.path()
     }
 
-    /// Swaps in a bundle with other entries, in the same steps as the kubelet's atomic writer.
+    /// Swaps in a bundle with other entries.
     pub fn update(&self, entries: &str) {
+        self.swap(|directory| fill(directory, entries));
+    }
+
+    /// Swaps in the files that `fill` writes, in the same steps as the kubelet's atomic writer.
+    pub fn swap(&self, fill: impl FnOnce(&Path)) {
         let at = |name: &str| self.path().join(name);
         let old = fs::read_link(at("..data")).ok();
         let new = TempDir::with_prefix_in("..", self.path()).unwrap().keep();
-        fill(&new, entries);
+        fill(&new);
         symlink(new.file_name().unwrap(), at("..data_tmp")).unwrap();
         fs::rename(at("..data_tmp"), at("..data")).unwrap();
         for file in fs::read_dir(&new).unwrap() {
@@ -102,8 +113,9 @@ pub fn standard() -> PathBuf {
     PathBuf::from(bundle)
 }
 
-/// Assembles one of the fixtures. It shares its common parts with the fixtures of the sandbox's own tests.
-fn assemble(name: &str) -> Vec<u8> {
+/// Assembles one of the plugins of the tests' own. It shares its common parts with the fixtures of the sandbox's own tests.
+#[must_use]
+pub fn assemble(name: &str) -> Vec<u8> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let parts = here.join("../host/mutators/tests/fixtures");
     let part = |name: &str| fs::read_to_string(parts.join(name)).unwrap();

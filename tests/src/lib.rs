@@ -53,7 +53,7 @@ mod wait;
 mod watched;
 pub mod webhook;
 
-pub use bundle::{Bundle, MountedBundle, standard};
+pub use bundle::{Bundle, MountedBundle, assemble, standard};
 pub use chromium::Chromium;
 pub use cluster::{AuditedRequest, Cluster, Said};
 pub use http::{Answer, free_address, get};
