@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use futures::future::{BoxFuture, try_join_all};
-use futures::{FutureExt, TryFutureExt};
+use futures::TryFutureExt;
+use futures::future::try_join_all;
 use http::Uri;
 use http::uri::Scheme;
 use http_body_util::{BodyExt, Full};
@@ -13,17 +13,23 @@ use hyper::Request;
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
+use podloom_tests::usage::usage;
 use rustls::ClientConfig;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, SignatureScheme};
-use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::report::Figures;
+
+/// A connection.
+pub(crate) type Sender = SendRequest<Full<Bytes>>;
+
+/// What an answer says that lets the object pass.
+const ALLOWED: &[u8] = br#""allowed":true"#;
 
 /// A webhook server.
 #[derive(Clone)]
@@ -35,10 +41,11 @@ pub(crate) struct Target {
     tls: Option<Arc<ClientConfig>>,
 }
 
-/// A number of connections that send reviews for some time.
+/// A number of connections that send reviews for some time, each the next one as soon as it has an answer.
+#[derive(Clone)]
 pub(crate) struct Load {
     pub(crate) target: Target,
-    pub(crate) review: String,
+    pub(crate) review: Bytes,
     pub(crate) connections: usize,
     pub(crate) time: Duration,
 }
@@ -58,7 +65,7 @@ impl Target {
         })
     }
 
-    async fn connect(&self) -> Result<SendRequest<Full<Bytes>>> {
+    pub(crate) async fn connect(&self) -> Result<Sender> {
         let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
         stream.set_nodelay(true)?;
         match &self.tls {
@@ -71,6 +78,29 @@ impl Target {
         }
     }
 
+    /// So many connections, each of which has answered this review already.
+    pub(crate) async fn connections(&self, count: usize, review: &Bytes) -> Result<Vec<Sender>> {
+        let mut senders = try_join_all((0..count).map(|_| self.connect())).await?;
+        for sender in &mut senders {
+            self.ask(sender, review).await?;
+        }
+        Ok(senders)
+    }
+
+    /// Sends a review and returns the answer. It must allow the object: a server that refuses all of them would be fast.
+    pub(crate) async fn ask(&self, sender: &mut Sender, review: &Bytes) -> Result<Bytes> {
+        sender.ready().await?;
+        let response = sender.send_request(self.request(review)?).await?;
+        let status = response.status();
+        let answer = response.into_body().collect().await?.to_bytes();
+        let is_allowed = answer.windows(ALLOWED.len()).any(|part| part == ALLOWED);
+        if status != 200 || !is_allowed {
+            let answer = String::from_utf8_lossy(&answer);
+            bail!("the server answered {status}: {answer}");
+        }
+        Ok(answer)
+    }
+
     fn request(&self, review: &Bytes) -> Result<Request<Full<Bytes>>> {
         let request = Request::post(&self.path)
             .header("host", &self.host)
@@ -80,9 +110,7 @@ impl Target {
     }
 }
 
-async fn speak(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-) -> Result<SendRequest<Full<Bytes>>> {
+async fn speak(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Result<Sender> {
     let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     // It ends with its sender.
     tokio::spawn(connection.map_err(drop));
@@ -92,85 +120,60 @@ async fn speak(
 impl Load {
     /// Sends the load. `pid` is the server's process, whose processor time is measured.
     pub(crate) async fn run(&self, pid: Option<u32>) -> Result<Figures> {
-        let review = Bytes::from(self.review.clone());
-        let mut senders =
-            try_join_all((0..self.connections).map(|_| self.target.connect())).await?;
-        for sender in &mut senders {
-            self.check(sender, &review).await?;
-        }
-        let cpu_before = pid.map(cpu).transpose()?;
-        let begun = Instant::now();
-        let end = begun + self.time;
+        let senders = self
+            .target
+            .connections(self.connections, &self.review)
+            .await?;
+        let meter = Meter::start(pid)?;
+        let end = Instant::now() + self.time;
         let sending = senders
             .into_iter()
-            .map(|sender| self.send_until(sender, &review, end));
-        let tasks = sending.map(tokio::spawn);
-        let all = try_join_all(tasks).await?;
-        let took = begun.elapsed();
-        let cpu_after = pid.map(cpu).transpose()?;
+            .map(|sender| self.clone().send_until(sender, end));
         let mut latencies = Vec::new();
-        for sent in all {
+        for sent in try_join_all(sending.map(tokio::spawn)).await? {
             latencies.extend(sent?);
         }
-        let cpu = cpu_before
-            .zip(cpu_after)
-            .map(|(before, after)| after.saturating_sub(before));
-        Ok(Figures::of(latencies, took, cpu))
+        meter.figures(latencies, 0)
     }
 
-    /// Checks that the server answers this review as it should: a server that refuses all of them would be fast.
-    async fn check(&self, sender: &mut SendRequest<Full<Bytes>>, review: &Bytes) -> Result<()> {
-        let response = sender.send_request(self.target.request(review)?).await?;
-        let status = response.status();
-        let body = response.into_body().collect().await?.to_bytes();
-        let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
-        if status != 200 || answer["response"]["allowed"] != true {
-            bail!(
-                "the server answered {status}: {}",
-                String::from_utf8_lossy(&body)
-            );
+    async fn send_until(self, mut sender: Sender, end: Instant) -> Result<Vec<Duration>> {
+        let mut latencies = Vec::new();
+        while Instant::now() < end {
+            let sent = Instant::now();
+            self.target.ask(&mut sender, &self.review).await?;
+            latencies.push(sent.elapsed());
         }
-        Ok(())
-    }
-
-    fn send_until(
-        &self,
-        mut sender: SendRequest<Full<Bytes>>,
-        review: &Bytes,
-        end: Instant,
-    ) -> BoxFuture<'static, Result<Vec<Duration>>> {
-        let (target, review) = (self.target.clone(), review.clone());
-        async move {
-            let mut latencies = Vec::new();
-            while Instant::now() < end {
-                let sent = Instant::now();
-                sender.ready().await?;
-                let response = sender.send_request(target.request(&review)?).await?;
-                let status = response.status();
-                response.into_body().collect().await?;
-                if status != 200 {
-                    bail!("the server answered {status}");
-                }
-                latencies.push(sent.elapsed());
-            }
-            Ok(latencies)
-        }
-        .boxed()
+        Ok(latencies)
     }
 }
 
-/// Ticks per second in /proc; 100 on every Linux that Rust supports.
-const TICKS: f64 = 100.0;
+/// Measures a server from its start on.
+pub(crate) struct Meter {
+    pid: Option<u32>,
+    begun: Instant,
+    cpu: Option<Duration>,
+}
 
-/// The processor time that a process has used so far.
+impl Meter {
+    pub(crate) fn start(pid: Option<u32>) -> Result<Self> {
+        let cpu = pid.map(cpu).transpose()?;
+        let begun = Instant::now();
+        Ok(Self { pid, begun, cpu })
+    }
+
+    pub(crate) fn figures(self, latencies: Vec<Duration>, failures: usize) -> Result<Figures> {
+        let took = self.begun.elapsed();
+        let after = self.pid.map(cpu).transpose()?;
+        let used = self.cpu.zip(after).map(|(before, after)| after - before);
+        Ok(Figures {
+            failures,
+            ..Figures::of(latencies, took, used)
+        })
+    }
+}
+
 fn cpu(pid: u32) -> Result<Duration> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))
-        .with_context(|| format!("process {pid} has ended"))?;
-    // The name is in parentheses and may contain anything; utime and stime are the 14th and 15th field.
-    let after_name = stat.rsplit(") ").next().unwrap_or_default();
-    let fields = after_name.split(' ').skip(11).take(2);
-    let ticks: f64 = fields.filter_map(|field| field.parse::<f64>().ok()).sum();
-    Ok(Duration::from_secs_f64(ticks / TICKS))
+    Ok(usage(pid)?.cpu)
 }
 
 /// A client that accepts every certificate: only time is measured here.

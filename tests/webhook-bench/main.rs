@@ -1,25 +1,32 @@
-//! Measures the admission webhook: reviews per second, latency, and the processor time of each, with three chains.
+//! Measures the admission webhook: reviews per second, latency, and the processor time of each, with three chains; against the least
+//! that any webhook costs; at a fixed rate, also while the chain reloads and a plugin never returns; and how soon it answers after its
+//! start.
 //!
 //! The operator gets a cluster in which it may do nothing, so that nothing but the webhook runs. With `--url` any other webhook server is
 //! measured in the same way.
 
+mod chains;
 mod client;
+mod limit;
 mod operator;
+mod ours;
+mod paced;
 mod report;
+mod schedule;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Parser;
 use http::Uri;
+use hyper::body::Bytes;
 
 use crate::client::{Load, Target};
-use crate::operator::{ChainUnderTest, Served};
-use crate::report::Measured;
+use crate::paced::Disturbances;
+use crate::report::{Measured, Report};
 
-/// Measure the admission webhook: reviews per second, latency, and processor time, at 1, 8 and 64 connections.
+/// Measure the admission webhook: reviews per second, latency, and processor time, at 1, 8 and 64 connections; then at a fixed rate.
 #[derive(Parser)]
 #[command(name = "webhook-bench")]
 struct Arguments {
@@ -29,11 +36,22 @@ struct Arguments {
     /// How many connections send reviews, each one after the other.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 8, 64])]
     connections: Vec<usize>,
+    /// How many reviews a second are due in the rows at a fixed rate, instead of `--load`.
+    #[arg(long, value_name = "REVIEWS")]
+    rate: Option<f64>,
+    /// The same as a share of what three plugins reached over TLS without a fixed rate.
+    #[arg(long, value_name = "PERCENT", default_value = "80%", value_parser = percent)]
+    load: f64,
+    /// How long a row at a fixed rate takes, in seconds.
+    #[arg(long = "for", value_name = "SECONDS", default_value_t = 10)]
+    paced_seconds: u64,
+    #[command(flatten)]
+    disturbances: Disturbances,
     /// The operator's binary.
-    #[arg(long, value_name = "FILE", required_unless_present = "url")]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["url", "answer_always"])]
     podloom: Option<PathBuf>,
     /// The directory of plugins, with labels, sidecar and hardening.
-    #[arg(long, value_name = "DIR", required_unless_present = "url")]
+    #[arg(long, value_name = "DIR", required_unless_present_any = ["url", "answer_always"])]
     plugins: Option<PathBuf>,
     /// The review to send, as JSON; by default a browser's pod of 3 KB.
     #[arg(long, value_name = "FILE")]
@@ -47,6 +65,20 @@ struct Arguments {
     /// Also write the figures to this file, as one JSON object.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Be the server of this answer, and measure nothing.
+    #[arg(long, value_name = "FILE", hide = true)]
+    answer_always: Option<PathBuf>,
+}
+
+fn percent(text: &str) -> Result<f64, std::num::ParseFloatError> {
+    Ok(text.trim_end_matches('%').parse::<f64>()? / 100.0)
+}
+
+impl Arguments {
+    /// The most connections.
+    fn most(&self) -> usize {
+        self.connections.iter().copied().max().unwrap_or_default()
+    }
 }
 
 /// The review of a pod that somebody creates.
@@ -57,14 +89,17 @@ const POD: &str = include_str!("../../host/mutators/benches/pod.json");
 #[tokio::main]
 async fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    let review = review(&arguments)?;
-    let measured = match &arguments.url {
+    if let Some(answer) = &arguments.answer_always {
+        return limit::serve(answer).await;
+    }
+    let review = Bytes::from(review(&arguments)?);
+    let report = match &arguments.url {
         Some(url) => other_server(&arguments, url, &review).await?,
-        None => our_server(&arguments, &review).await?,
+        None => ours::measure(&arguments, &review).await?,
     };
-    report::print(&measured);
+    report.print();
     match &arguments.json {
-        Some(path) => report::write(&measured, path),
+        Some(path) => report.write(path),
         None => Ok(()),
     }
 }
@@ -76,29 +111,11 @@ fn review(arguments: &Arguments) -> Result<String> {
     std::fs::read_to_string(path).with_context(|| path.display().to_string())
 }
 
-async fn other_server(arguments: &Arguments, url: &Uri, review: &str) -> Result<Vec<Measured>> {
-    let target = Target::of(url)?;
-    rows(arguments, &target, arguments.pid, review, url.to_string()).await
-}
-
-async fn our_server(arguments: &Arguments, review: &str) -> Result<Vec<Measured>> {
-    let (Some(podloom), Some(plugins)) = (&arguments.podloom, &arguments.plugins) else {
-        bail!("name the operator with --podloom and its plugins with --plugins");
-    };
-    let mut measured = Vec::new();
-    for chain in ChainUnderTest::ALL {
-        for tls in [true, false] {
-            let served = Served::start(podloom, plugins, chain, tls)?;
-            let scheme = if tls { "https" } else { "http" };
-            let address: SocketAddr = served.address();
-            let url: Uri = format!("{scheme}://{address}/mutate/pods?timeout=5s").parse()?;
-            let target = Target::of(&url)?;
-            let transport = if tls { "TLS" } else { "plain" };
-            let name = format!("{}, {transport}", chain.name());
-            measured.extend(rows(arguments, &target, Some(served.id()), review, name).await?);
-        }
-    }
-    Ok(measured)
+async fn other_server(arguments: &Arguments, url: &Uri, review: &Bytes) -> Result<Report> {
+    let (target, name) = (Target::of(url)?, url.to_string());
+    let mut report = Report::default();
+    report.rows = rows(arguments, &target, arguments.pid, review, name).await?;
+    Ok(report)
 }
 
 /// Measures one server at each number of connections.
@@ -106,12 +123,12 @@ async fn rows(
     arguments: &Arguments,
     target: &Target,
     pid: Option<u32>,
-    review: &str,
+    review: &Bytes,
     name: String,
 ) -> Result<Vec<Measured>> {
     let load = |connections, seconds| Load {
         target: target.clone(),
-        review: review.to_owned(),
+        review: review.clone(),
         connections,
         time: Duration::from_secs(seconds),
     };
@@ -122,7 +139,7 @@ async fn rows(
         eprintln!("{name}: {connections} connections");
         let figures = load(connections, arguments.seconds).run(pid).await?;
         rows.push(Measured {
-            name: name.clone(),
+            chain: name.clone(),
             connections,
             figures,
         });

@@ -8,8 +8,14 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use hyper::body::Bytes;
+use podloom_tests::MountedBundle;
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio::time::sleep;
+
+use crate::chains::Files;
+use crate::client::Target;
 
 /// How long the operator may take to be ready.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -48,74 +54,42 @@ fn forbidding() -> Result<SocketAddr> {
     Ok(address)
 }
 
-/// The chain of a row.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ChainUnderTest {
-    /// labels, sidecar and hardening.
-    Three,
-    /// One plugin that sets two labels.
-    TwoLabels,
-    /// None.
-    Empty,
-}
+/// A process that is killed when this is dropped.
+pub(crate) struct Process(pub(crate) Child);
 
-impl ChainUnderTest {
-    pub(crate) const ALL: [Self; 3] = [Self::Three, Self::TwoLabels, Self::Empty];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Three => "three plugins",
-            Self::TwoLabels => "two labels",
-            Self::Empty => "empty chain",
-        }
-    }
-
-    /// Writes its bundle.
-    fn bundle(self, plugins: &Path, to: &Path) -> Result<()> {
-        let entries = match self {
-            // The chain of the bundle, as it is.
-            Self::Three => {
-                for entry in fs::read_dir(plugins)? {
-                    let entry = entry?;
-                    fs::copy(entry.path(), to.join(entry.file_name()))?;
-                }
-                return Ok(());
-            }
-            Self::TwoLabels => {
-                fs::copy(plugins.join("labels.wasm.gz"), to.join("labels.wasm.gz"))?;
-                "\n- { name: labels, file: labels.wasm.gz, allow: [/metadata/labels], config: { labels: [{ key: team, value: web }, { key: tier, value: front }] } }"
-            }
-            Self::Empty => " []",
-        };
-        let chain =
-            format!("apiVersion: podloom.dev/v1alpha1\nkind: MutatorChain\nplugins:{entries}\n");
-        fs::write(to.join("chain.yaml"), chain)?;
-        Ok(())
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
 /// A running operator; dropping it kills it.
 pub(crate) struct Served {
-    process: Child,
-    address: SocketAddr,
-    /// Its plugins, kubeconfig and certificate.
+    process: Process,
+    http: SocketAddr,
+    webhook: SocketAddr,
+    tls: bool,
+    /// Its plugins.
+    pub(crate) bundle: MountedBundle,
+    /// Its kubeconfig and certificate.
     _files: TempDir,
 }
 
 impl Served {
     /// Starts it, and waits until it is ready.
-    pub(crate) fn start(
-        podloom: &Path,
-        plugins: &Path,
-        chain: ChainUnderTest,
-        tls: bool,
-    ) -> Result<Self> {
+    pub(crate) fn start(podloom: &Path, files: &Files, tls: bool) -> Result<Self> {
+        let served = Self::spawn(podloom, files, tls)?;
+        await_ready(served.http)?;
+        Ok(served)
+    }
+
+    /// Starts it, and waits until it listens.
+    pub(crate) fn spawn(podloom: &Path, files: &Files, tls: bool) -> Result<Self> {
+        let bundle = files.mount();
         let files = tempfile::tempdir()?;
         let at = |name: &str| files.path().join(name);
-        for directory in ["plugins", "tls"] {
-            fs::create_dir(at(directory))?;
-        }
-        chain.bundle(plugins, &at("plugins"))?;
+        fs::create_dir(at("tls"))?;
         fs::write(at("kubeconfig"), kubeconfig(forbidding()?))?;
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
         fs::write(at("tls/tls.crt"), made.cert.pem())?;
@@ -129,42 +103,58 @@ impl Served {
                 "--allow-unread-namespaces",
             ])
             .arg("--plugins")
-            .arg(at("plugins"))
+            .arg(bundle.path())
             .env("KUBECONFIG", at("kubeconfig"))
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
-        if tls {
-            command.arg("--tls-dir").arg(at("tls"));
-        } else {
-            command.arg("--webhook-without-tls");
-        }
-        let mut process = command
-            .spawn()
-            .with_context(|| podloom.display().to_string())?;
-        let log = process.stderr.take().context("the log is piped")?;
-        let (http, address) = addresses(BufReader::new(log))?;
-        let served = Self {
-            process,
-            address,
-            _files: files,
+        match tls {
+            true => command.arg("--tls-dir").arg(at("tls")),
+            false => command.arg("--webhook-without-tls"),
         };
-        await_ready(http)?;
-        Ok(served)
+        let spawned = command.spawn();
+        let mut process = Process(spawned.with_context(|| podloom.display().to_string())?);
+        let log = process.0.stderr.take().context("the log is piped")?;
+        let (http, webhook) = addresses(BufReader::new(log))?;
+        Ok(Self {
+            process,
+            http,
+            webhook,
+            tls,
+            bundle,
+            _files: files,
+        })
     }
 
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
+    pub(crate) fn target(&self) -> Result<Target> {
+        let scheme = if self.tls { "https" } else { "http" };
+        let url = format!("{scheme}://{}/mutate/pods?timeout=5s", self.webhook);
+        Target::of(&url.parse()?)
     }
 
     pub(crate) fn id(&self) -> u32 {
-        self.process.id()
+        self.process.0.id()
+    }
+
+    /// How many chains it has loaded.
+    pub(crate) fn loads(&self) -> Result<f64> {
+        let metrics = podloom_tests::get(self.http, "/metrics")?.body;
+        let metric = "podloom_chain_reloads_total{outcome=\"success\"} ";
+        let line = metrics.lines().find_map(|line| line.strip_prefix(metric));
+        Ok(line.context("it has loaded no chain")?.parse()?)
     }
 }
 
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+/// How long an operator takes from its start until it answers a review: it is asked again and again.
+pub(crate) async fn cold_start(podloom: &Path, files: &Files, review: &Bytes) -> Result<Duration> {
+    let begun = Instant::now();
+    let served = Served::spawn(podloom, files, true)?;
+    let target = served.target()?;
+    loop {
+        match target.connections(1, review).await {
+            Ok(_) => return Ok(begun.elapsed()),
+            Err(error) if begun.elapsed() > PATIENCE => return Err(error),
+            Err(_) => sleep(Duration::from_millis(2)).await,
+        }
     }
 }
 

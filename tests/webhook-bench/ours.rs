@@ -1,0 +1,148 @@
+//! Everything that is measured of our own webhook.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use hyper::body::Bytes;
+
+use crate::chains::{ChainUnderTest, Files};
+use crate::client::Target;
+use crate::limit::Limit;
+use crate::operator::{Served, cold_start};
+use crate::paced::{Disturbances, Paced};
+use crate::report::{Goal, Measured, Report, count, rounded};
+use crate::schedule::Schedule;
+use crate::{Arguments, rows};
+
+/// The row that the goals are about.
+const THREE: &str = "three plugins, TLS";
+const LIMIT: &str = "limit: the same answer without any work, TLS";
+
+const CPU: Goal = Goal {
+    key: "webhook_cpu_ms",
+    what: "CPU ms each, most connections, against the limit",
+    most: Some(0.1),
+};
+const CPU_ALONE: Goal = Goal {
+    key: "webhook_cpu_ms_alone",
+    what: "CPU ms each, one connection, against the limit",
+    most: None,
+};
+const LATENCY: Goal = Goal {
+    key: "webhook_p999_ms",
+    what: "p99.9 at a fixed rate, ms, against no disturbance",
+    most: Some(50.0),
+};
+const FAILURES: Goal = Goal {
+    key: "webhook_failures",
+    what: "failed reviews at a fixed rate",
+    most: Some(0.0),
+};
+const START: Goal = Goal {
+    key: "cold_start_seconds",
+    what: "from its start to its first answer, s, median",
+    most: Some(1.0),
+};
+
+/// The longest row at a fixed rate that is only there to compare, in seconds.
+const CALM: u64 = 10;
+/// How often the operator is started, for the median.
+const STARTS: usize = 5;
+
+pub(crate) async fn measure(arguments: &Arguments, review: &Bytes) -> Result<Report> {
+    let (Some(podloom), Some(plugins)) = (&arguments.podloom, &arguments.plugins) else {
+        bail!("name the operator with --podloom and its plugins with --plugins");
+    };
+    let mut report = Report::default();
+    for chain in ChainUnderTest::ALL {
+        let files = chain.files(plugins)?;
+        for (tls, transport) in [(true, "TLS"), (false, "plain")] {
+            let served = Served::start(podloom, &files, tls)?;
+            let (target, pid) = (served.target()?, Some(served.id()));
+            let name = format!("{}, {transport}", chain.name());
+            let is_first = report.rows.is_empty();
+            let measured = rows(arguments, &target, pid, review, name).await?;
+            report.rows.extend(measured);
+            if is_first {
+                // With the same answer, and at nearly the same time.
+                let answer = target.ask(&mut target.connect().await?, review).await?;
+                report.rows.extend(limit(arguments, &answer, review).await?);
+            }
+        }
+    }
+    cpu(arguments, &mut report);
+    let files = ChainUnderTest::Three.files(plugins)?;
+    start(podloom, &files, review, &mut report).await?;
+    at_a_fixed_rate(arguments, (podloom, files), review, &mut report).await?;
+    Ok(report)
+}
+
+/// The rows of a server that does nothing but answer.
+async fn limit(arguments: &Arguments, answer: &[u8], review: &Bytes) -> Result<Vec<Measured>> {
+    let limit = Limit::start(answer)?;
+    let target = Target::of(&format!("https://{}/", limit.address).parse()?)?;
+    let name = LIMIT.to_owned();
+    rows(arguments, &target, Some(limit.id()), review, name).await
+}
+
+fn cpu(arguments: &Arguments, report: &mut Report) {
+    for (goal, connections) in [(&CPU, arguments.most()), (&CPU_ALONE, 1)] {
+        let cpu = |chain| report.row(chain, connections)?.cpu_ms;
+        if let (Some(reached), against) = (cpu(THREE), cpu(LIMIT)) {
+            report.reached(goal, reached, against);
+        }
+    }
+}
+
+async fn start(podloom: &Path, files: &Files, review: &Bytes, report: &mut Report) -> Result<()> {
+    eprintln!("{STARTS} starts of the operator");
+    let mut times = Vec::new();
+    for _ in 0..STARTS {
+        times.push(cold_start(podloom, files, review).await?);
+    }
+    times.sort_unstable();
+    let median = times.get(STARTS / 2).copied().unwrap_or_default();
+    report.reached(&START, rounded(median.as_secs_f64()), None);
+    Ok(())
+}
+
+/// The rows at a fixed rate: calm, then with whatever was asked for.
+async fn at_a_fixed_rate(
+    arguments: &Arguments,
+    (podloom, mut files): (&Path, Files),
+    review: &Bytes,
+    report: &mut Report,
+) -> Result<()> {
+    let (seconds, disturbances) = (arguments.paced_seconds, arguments.disturbances);
+    let reached = report.row(THREE, arguments.most());
+    let reached = reached.context("no connections")?.requests_per_second;
+    if disturbances.hostile {
+        files = files.with_hostile();
+    }
+    let served = Served::start(podloom, &files, true)?;
+    let schedule = Schedule {
+        target: served.target()?,
+        review: review.clone(),
+        connections: arguments.most(),
+        rate: arguments.rate.unwrap_or(reached * arguments.load).round(),
+        time: Duration::from_secs(seconds),
+    };
+    let paced = Paced {
+        served,
+        files,
+        schedule,
+    };
+    let mut against = None;
+    if disturbances != Disturbances::default() {
+        let calm = paced.row(THREE, CALM.min(seconds), Disturbances::default());
+        let calm = calm.await?;
+        against = Some(calm.figures.p999_ms);
+        report.rows.push(calm);
+    }
+    let row = paced.row(THREE, seconds, disturbances).await?;
+    report.reached(&LATENCY, row.figures.p999_ms, against);
+    report.reached(&FAILURES, count(row.figures.failures), None);
+    report.rows.push(row);
+    Ok(())
+}
