@@ -1,9 +1,13 @@
 //! Measures what the admission webhook costs a cluster: the same pods are created on a real control plane, first without it, then
-//! with it. How fast the webhook alone is shows `webhook-bench`; here the API server has its share.
+//! with it; or with several mutations, and with policies of the API server that do the same. How fast the webhook alone is shows
+//! `webhook-bench`; here the API server has its share.
 #![expect(
     clippy::unwrap_used,
     reason = "a benchmark that cannot go on ends with the reason"
 )]
+
+mod mutations;
+mod policies;
 
 use std::fs;
 use std::path::PathBuf;
@@ -30,12 +34,15 @@ const SETTLE: Duration = Duration::from_secs(5);
 #[derive(Parser)]
 #[command(name = "admission-bench")]
 struct Arguments {
-    /// How many pods to create, without the webhook and again with it.
-    #[arg(long, default_value_t = 2000)]
-    pods: u32,
+    /// How many pods to create, without the webhook and again with it [default: 2000; 1000 for each row of --policies].
+    #[arg(long)]
+    pods: Option<u32>,
     /// How many are created at once.
     #[arg(long, default_value_t = 16)]
     concurrency: usize,
+    /// Compare a chain with MutatingAdmissionPolicies that do the same: several mutations, and up to 50 rules.
+    #[arg(long)]
+    policies: bool,
     /// The operator's binary; PODLOOM_BLACKBOX_BINARY must name the same.
     #[arg(long, value_name = "FILE")]
     podloom: PathBuf,
@@ -53,46 +60,51 @@ const POD: &str = include_str!("../../host/mutators/benches/pod.json");
 #[tokio::main]
 async fn main() {
     let arguments = Arguments::parse();
+    let measured = match arguments.policies {
+        true => policies::measure(arguments.pods.unwrap_or(1000), arguments.concurrency).await,
+        false => with_and_without(&arguments).await,
+    };
+    if let Some(path) = &arguments.json {
+        fs::write(path, format!("{measured:#}\n")).unwrap();
+    }
+}
+
+/// Measures the chain of the bundle, and returns what is to be written as JSON.
+async fn with_and_without(arguments: &Arguments) -> Value {
+    let load = (arguments.pods.unwrap_or(2000), arguments.concurrency);
     let cluster = Arc::new(Cluster::installed());
     let plain = Scene::new(Arc::clone(&cluster), "without").await;
-    let without = create(&arguments, &plain, None).await;
+    let without = create(load, &plain, None).await;
     let scene = plain.beside("with", json!({})).await;
     let webhook = Webhook::new(&scene, Route::Url);
     let operator = webhook.operator(&arguments.plugins, &[]).await;
-    let with = create(&arguments, &scene, Some(operator.id())).await;
+    let with = create(load, &scene, Some(operator.id())).await;
     let requests = cluster.requests_of(&webhook.user).len();
     print(&[("without", &without), ("with", &with)]);
     eprintln!("requests of the operator to the API server: {requests}");
-    if let Some(path) = &arguments.json {
-        let all: Map<String, Value> = [("without", &without), ("with", &with)]
-            .into_iter()
-            .flat_map(|(when, rows)| {
-                rows.iter()
-                    .map(move |(key, value)| (format!("{key}_{when}"), json!(value)))
-            })
-            .collect();
-        fs::write(path, serde_json::to_string_pretty(&all).unwrap() + "\n").unwrap();
-    }
+    let both = [("without", &without), ("with", &with)].into_iter();
+    let all = both.flat_map(|(when, rows)| {
+        rows.iter()
+            .map(move |(key, value)| (format!("{key}_{when}"), json!(value)))
+    });
+    all.collect::<Map<_, _>>().into()
 }
 
 /// What was measured: keys and values.
 type Rows = Vec<(&'static str, f64)>;
 
-/// Creates all pods in a namespace. Nobody schedules or runs them, so nothing else uses the processors.
-async fn create(arguments: &Arguments, scene: &Scene, operator: Option<u32>) -> Rows {
+/// Creates so many pods in a namespace, so many at once. Nobody schedules or runs them, so nothing else uses the processors.
+async fn create((pods, concurrency): (u32, usize), scene: &Scene, operator: Option<u32>) -> Rows {
     let api = scene.pods();
     let plane = &scene.cluster.plane;
-    eprintln!(
-        "{} pods in the namespace {}",
-        arguments.pods, scene.namespace
-    );
+    eprintln!("{pods} pods in the namespace {}", scene.namespace);
     let programs = || [Program::ApiServer, Program::Etcd].map(|program| cpu(pid(plane, program)));
     let ours = || operator.map(cpu).unwrap_or_default();
     let (before, ours_before) = (programs(), ours());
     let begun = Instant::now();
-    let mut latencies: Vec<Duration> = stream::iter(0..arguments.pods)
+    let mut latencies: Vec<Duration> = stream::iter(0..pods)
         .map(|number| one(&api, number))
-        .buffer_unordered(arguments.concurrency)
+        .buffer_unordered(concurrency)
         .try_collect()
         .await
         .unwrap();
@@ -104,14 +116,11 @@ async fn create(arguments: &Arguments, scene: &Scene, operator: Option<u32>) -> 
         let latency = latencies.get(index).copied().unwrap_or_default();
         latency.as_secs_f64() * 1000.0
     };
-    let each = |time: Duration| time.as_secs_f64() * 1000.0 / f64::from(arguments.pods);
+    let each = |time: Duration| time.as_secs_f64() * 1000.0 / f64::from(pods);
     let [api_server, etcd] = programs();
     let [api_server_before, etcd_before] = before;
     let mut rows = vec![
-        (
-            "pods_per_second",
-            f64::from(arguments.pods) / took.as_secs_f64(),
-        ),
+        ("pods_per_second", f64::from(pods) / took.as_secs_f64()),
         ("p50_ms", at(50)),
         ("p99_ms", at(99)),
         (
@@ -129,6 +138,13 @@ async fn create(arguments: &Arguments, scene: &Scene, operator: Option<u32>) -> 
 }
 
 async fn one(api: &Api<Pod>, number: u32) -> kube::Result<Duration> {
+    let pod = pod(number);
+    let sent = Instant::now();
+    api.create(&PostParams::default(), &pod).await?;
+    Ok(sent.elapsed())
+}
+
+fn pod(number: u32) -> Pod {
     let mut pod: Pod = serde_json::from_str(POD).unwrap();
     pod.metadata.name = Some(format!("pod-{number}"));
     pod.metadata.namespace = None;
@@ -139,9 +155,7 @@ async fn one(api: &Api<Pod>, number: u32) -> kube::Result<Duration> {
         spec.scheduling_gates =
             serde_json::from_value(json!([{ "name": "podloom.dev/bench" }])).unwrap();
     }
-    let sent = Instant::now();
-    api.create(&PostParams::default(), &pod).await?;
-    Ok(sent.elapsed())
+    pod
 }
 
 fn pid(plane: &ControlPlane, program: Program) -> u32 {

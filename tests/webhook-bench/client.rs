@@ -165,10 +165,7 @@ impl Meter {
         let took = self.begun.elapsed();
         let after = self.pid.map(cpu).transpose()?;
         let used = self.cpu.zip(after).map(|(before, after)| after - before);
-        Ok(Figures {
-            failures,
-            ..Figures::of(latencies, took, used)
-        })
+        Ok(Figures::of(latencies, failures, took, used))
     }
 }
 

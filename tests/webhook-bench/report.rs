@@ -30,9 +30,9 @@ pub(crate) struct Measured {
 pub(crate) struct Figures {
     pub(crate) requests_per_second: f64,
     pub(crate) p50_ms: f64,
-    pub(crate) p99_ms: f64,
+    p99_ms: f64,
     pub(crate) p999_ms: f64,
-    pub(crate) max_ms: f64,
+    max_ms: f64,
     pub(crate) failures: usize,
     /// The server's processor time for each request; none if its process is not known.
     pub(crate) cpu_ms: Option<f64>,
@@ -53,7 +53,12 @@ struct Reached {
 }
 
 impl Figures {
-    pub(crate) fn of(mut latencies: Vec<Duration>, took: Duration, cpu: Option<Duration>) -> Self {
+    pub(crate) fn of(
+        mut latencies: Vec<Duration>,
+        failures: usize,
+        took: Duration,
+        cpu: Option<Duration>,
+    ) -> Self {
         latencies.sort_unstable();
         let at = |share: f64| {
             let index = (count(latencies.len()) * share) as usize;
@@ -67,7 +72,7 @@ impl Figures {
             p99_ms: at(0.99),
             p999_ms: at(0.999),
             max_ms: at(1.0),
-            failures: 0,
+            failures,
             cpu_ms: cpu.map(|cpu| rounded(cpu.as_secs_f64() * 1000.0 / requests)),
         }
     }
@@ -124,6 +129,9 @@ impl Report {
                 it.failures,
                 or_dash(it.cpu_ms)
             );
+        }
+        if self.goals.is_empty() {
+            return;
         }
         eprintln!(
             "\n{:<50} {:<20} {:>8} {:>8} {:>8} {:>6}",

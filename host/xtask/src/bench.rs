@@ -20,8 +20,8 @@ pub(crate) struct Arguments {
     /// All options after this one go to that benchmark: --browsers N, --controller-pid PID, ...; its --help lists all.
     #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "OPTION")]
     cluster: Option<Vec<String>>,
-    /// Measure the admission webhook: reviews per second, latency, processor time.
-    /// All options after this one go to that benchmark: --url URL, --review FILE, ...; its --help lists all.
+    /// Measure the admission webhook: reviews per second, latency, processor time, also at a fixed rate and while the chain reloads.
+    /// All options after this one go to that benchmark: --for SECONDS, --reload-every 1s, --hostile, ...; its --help lists all.
     #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "OPTION", conflicts_with = "cluster")]
     webhook: Option<Vec<String>>,
     /// Measure the portal controller: requests to the API server and to relays for each PortalExpose, and memory.
@@ -36,8 +36,8 @@ pub(crate) struct Arguments {
     /// All options after this one go to that benchmark: --due N, --resting N, ...; its --help lists all.
     #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "OPTION", conflicts_with_all = ["cluster", "webhook", "portal", "infrastructure"])]
     cleaner: Option<Vec<String>>,
-    /// Measure what the admission webhook costs a cluster: pods that are created through the API server, without it and with it.
-    /// All options after this one go to that benchmark: --pods N, --concurrency N, ...; its --help lists all.
+    /// Measure what the admission webhook costs a cluster: pods that are created through the API server, without it and with it, or
+    /// with policies that do the same. All options after this one go to that benchmark: --policies, --pods N, ...; its --help lists all.
     #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "OPTION", conflicts_with_all = ["cluster", "webhook", "portal", "infrastructure", "cleaner"])]
     admission: Option<Vec<String>>,
 }
@@ -279,9 +279,9 @@ fn webhook(json: Option<&Path>, options: &[String]) -> Result<()> {
     measure(&release::optimized("webhook-bench")?, json, options)
 }
 
-/// Measures what the admission webhook costs a cluster.
+/// Measures what the admission webhook costs a cluster, with an optimized client too.
 fn admission(json: Option<&Path>, options: &[String]) -> Result<()> {
-    measure(&release::local("admission-bench")?, json, options)
+    measure(&release::optimized("admission-bench")?, json, options)
 }
 
 /// Measures the portal controller, with relays on this machine.
