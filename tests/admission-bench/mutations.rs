@@ -1,7 +1,5 @@
 //! The mutations of the comparison, each in the words of a chain and in those of policies.
 
-use std::iter;
-
 use serde_json::{Map, Value, json};
 
 /// How many rules there are in the cells that show what each of them costs.
@@ -54,27 +52,38 @@ pub(crate) fn cells() -> Vec<Cell> {
         cell("sidecar", "chain", By::Chain(vec![sidecar_plugin()])),
         cell("sidecar", "policy", one(apply(SIDECAR))),
     ];
-    for count in RULES {
-        let name = format!("{count} rules");
-        let each: Vec<_> = labels(count).into_iter().map(|label| vec![label]).collect();
-        let mutations: Vec<Value> = each.iter().map(|label| apply_labels(label)).collect();
-        let plugins = each.iter().enumerate();
-        let plugins = plugins.map(|(at, label)| labels_plugin(&format!("labels-{at}"), label));
-        let alone = mutations.iter().map(|mutation| vec![mutation.clone()]);
-        let all = labels_plugin("labels", &labels(count));
-        cells.push(cell(&name, "one plugin", By::Chain(vec![all])));
-        if count > 1 {
-            cells.push(cell(&name, "as many plugins", By::Chain(plugins.collect())));
-            cells.push(cell(
-                &name,
-                "as many policies",
-                By::Policies(alone.collect()),
-            ));
-        }
-        cells.push(cell(&name, "one policy", By::Policies(vec![mutations])));
-    }
-    cells.extend(iter::once(nothing()));
+    cells.extend(RULES.into_iter().flat_map(rules));
+    cells.push(nothing());
     cells
+}
+
+/// The cells of so many rules, each of which sets one label.
+fn rules(count: usize) -> Vec<Cell> {
+    let all = labels(count);
+    let each = || all.chunks(1);
+    let plugins = each().enumerate();
+    let plugins = plugins.map(|(at, label)| labels_plugin(&format!("labels-{at}"), label));
+    let applied: Vec<Value> = each().map(apply_labels).collect();
+    let alone = |mutation| vec![mutation];
+    let mut cells = vec![
+        ("one plugin", By::Chain(vec![labels_plugin("labels", &all)])),
+        ("one policy", one(apply_labels(&all))),
+    ];
+    if count > 1 {
+        let patched = each().map(|label| alone(patch(&patch_labels(label))));
+        let each_applied = applied.iter().cloned().map(alone);
+        cells.extend([
+            ("a plugin each", By::Chain(plugins.collect())),
+            ("a mutation each", By::Policies(vec![applied.clone()])),
+            ("a policy each", By::Policies(each_applied.collect())),
+            ("a policy each, JSONPatch", By::Policies(patched.collect())),
+        ]);
+    }
+    let name = format!("rules: {count}");
+    let cells = cells.into_iter();
+    cells
+        .map(|(by_whom, by)| cell(&name, by_whom, by))
+        .collect()
 }
 
 fn cell(mutation: &str, by_whom: &'static str, by: By) -> Cell {

@@ -153,14 +153,14 @@ fn print(table: &[(Cell, Rows)]) {
     ];
     let value = |rows: &Rows, key| rows.iter().find(|(name, _)| *name == key).map(|it| it.1);
     eprintln!(
-        "\n{:<18} {:<18} {:>7} {:>8} {:>8} {:>14} {:>11} {:>8}",
+        "\n{:<18} {:<24} {:>7} {:>8} {:>8} {:>14} {:>11} {:>8}",
         "mutation", "by", "pods/s", "p50 ms", "p99 ms", "API server CPU", "webhook CPU", "together"
     );
     for (cell, rows) in table {
         let [speed, p50, p99, api_server, webhook] =
             keys.map(|key| value(rows, key).unwrap_or_default());
         eprintln!(
-            "{:<18} {:<18} {speed:>7.0} {p50:>8.1} {p99:>8.1} {api_server:>14.2} {webhook:>11.2} {:>8.2}",
+            "{:<18} {:<24} {speed:>7.0} {p50:>8.1} {p99:>8.1} {api_server:>14.2} {webhook:>11.2} {:>8.2}",
             cell.mutation,
             cell.by_whom,
             api_server + webhook
