@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use podloom_api::{SelenosisApi, SelenosisKind};
 use podloom_control_plane::ControlPlane;
 use podloom_tests::get;
-use podloom_tests::usage::{Usage, usage};
+use podloom_tests::usage::{Usage, forget_peak, usage};
 
 use crate::Arguments;
 use crate::audit::{AuditLog, RequestCounts};
@@ -109,6 +109,8 @@ pub(crate) struct Restart {
     /// Resident afterwards, in bytes.
     pub(crate) resident: u64,
     pub(crate) requests: Option<RequestCounts>,
+    /// What it cost the API server: processor time, and how much more memory it had at most, in bytes.
+    pub(crate) api_server: Option<(Duration, u64)>,
 }
 
 /// Installs CRDs and rights.
@@ -343,16 +345,25 @@ async fn restart(
     eprintln!("operator: restart");
     operator.end();
     let start = log.end()?;
+    let server = launcher.plane.and_then(plane::api_server);
+    let before = server.map(usage).transpose()?;
+    server.map(forget_peak).transpose()?;
     let begun = Instant::now();
     *operator = attend(launcher).await?;
     let time = begun.elapsed();
     tokio::time::sleep(AFTER_RESTART).await;
     let now = usage(operator.pid)?;
+    let after = server.map(usage).transpose()?;
+    let cost = |(before, after): (Usage, Usage)| {
+        let more = after.peak.saturating_sub(before.resident);
+        (after.cpu.saturating_sub(before.cpu), more)
+    };
     Ok(Some(Restart {
         time,
         cpu: now.cpu,
         resident: now.resident,
         requests: log.between(start, log.end()?)?,
+        api_server: before.zip(after).map(cost),
     }))
 }
 

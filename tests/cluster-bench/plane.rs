@@ -14,6 +14,13 @@ pub(crate) struct PlaneCost {
     pub(crate) resident: u64,
 }
 
+/// The process of the API server.
+pub(crate) fn api_server(plane: &ControlPlane) -> Option<u32> {
+    let processes = plane.processes();
+    let found = processes.iter().find(|(it, _)| *it == Program::ApiServer);
+    found.map(|(_, pid)| *pid)
+}
+
 /// What all programs of a control plane have used so far.
 pub(crate) fn usages(plane: Option<&ControlPlane>) -> Result<Vec<(Program, Usage)>> {
     let processes = plane.map(ControlPlane::processes).unwrap_or_default();

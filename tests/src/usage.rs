@@ -14,7 +14,9 @@ pub struct Usage {
     pub cpu: Duration,
     /// Resident memory, in bytes.
     pub resident: u64,
-    /// The most resident memory since its start, in bytes.
+    /// The part of it that is the process's own: the rest are pages of files, mostly of its program, which the system can drop.
+    pub anonymous: u64,
+    /// The most resident memory since its start, or since [`forget_peak`], in bytes.
     pub peak: u64,
     /// How often each of its threads went to sleep, and so was woken later.
     wakeups: BTreeMap<OsString, u64>,
@@ -63,9 +65,21 @@ pub fn usage(pid: u32) -> Result<Usage> {
     Ok(Usage {
         cpu: Duration::from_secs_f64(ticks / TICKS),
         resident: value(&status, "VmRSS:") * 1024,
+        anonymous: value(&status, "RssAnon:") * 1024,
         peak: value(&status, "VmHWM:") * 1024,
         wakeups,
     })
+}
+
+/// Has the peak of a process's memory measured from now on.
+///
+/// # Errors
+///
+/// Returns an error if the process has ended.
+pub fn forget_peak(pid: u32) -> Result<()> {
+    let path = format!("/proc/{pid}/clear_refs");
+    // proc(5): 5 resets the peak resident set size.
+    fs::write(&path, "5").with_context(|| path.clone())
 }
 
 /// The number after a key in a status file; if it has a unit, that is kilobytes.
