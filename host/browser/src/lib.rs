@@ -17,6 +17,7 @@ mod wiring;
 mod world;
 
 pub use metrics::BrowserMetrics;
+pub use plan::marks;
 pub use wiring::BrowserSetup;
 pub use wiring::begin;
 pub use world::Timeouts;

@@ -8,6 +8,7 @@ use podloom_api::{BrowserObject, Phase, names};
 use podloom_engine::events::Notice;
 use podloom_engine::plan::{Plan, Then, later};
 use podloom_engine::write::MetadataPatch;
+use serde_json::{Value, json};
 
 use super::cause;
 use super::cause::Cause;
@@ -97,6 +98,28 @@ pub(crate) fn missing_metadata(browser: &BrowserObject) -> Option<MetadataPatch>
         .filter(|(key, value)| !has(key, value))
         .collect();
     (finalizers.is_some() || !labels.is_empty()).then_some(MetadataPatch { finalizers, labels })
+}
+
+/// Returns the JSON Patch (RFC 6902) that marks a new Browser as the operator would: with its finalizer and labels. None if it has them,
+/// or if its name, which is one of the labels, is not chosen yet.
+pub fn marks(browser: &BrowserObject) -> Option<String> {
+    browser.metadata.name.as_ref()?;
+    let MetadataPatch { finalizers, labels } = missing_metadata(browser)?;
+    // What is there is replaced.
+    let add = |path: String, value: Value| json!({ "op": "add", "path": path, "value": value });
+    let finalizers = finalizers.map(|all| add("/metadata/finalizers".to_owned(), all.into()));
+    let labels: Vec<Value> = match &browser.metadata.labels {
+        None => vec![add("/metadata/labels".to_owned(), json!(labels))],
+        Some(_) => {
+            let escaped = |key: &str| key.replace('~', "~0").replace('/', "~1");
+            let label = |(key, value): (&'static str, String)| {
+                add(format!("/metadata/labels/{}", escaped(key)), value.into())
+            };
+            labels.into_iter().map(label).collect()
+        }
+    };
+    let patch: Vec<Value> = finalizers.into_iter().chain(labels).collect();
+    serde_json::to_string(&patch).ok()
 }
 
 /// The Event that a change of the status is worth.

@@ -34,6 +34,7 @@ use crate::{review, validate};
 
 const ENDPOINTS: &str = "\
 POST /mutate/pods                              passes new pods through the plugin chain
+POST /mutate/browsers                          checks Browsers, and gives new ones their finalizer and labels
 POST /validate/browsers                        checks Browsers
 POST /validate/browserconfigs                  checks BrowserConfigs, and tries their pods on the plugin chain
 POST /validate/portalexposes                   checks PortalExposes

@@ -1,4 +1,4 @@
-//! `/validate/<plural>`: checks objects of our kinds before they are stored.
+//! `/validate/<plural>`: checks objects of our kinds before they are stored. `/mutate/browsers` also marks new Browsers.
 //!
 //! Only what can never serve is refused. Whatever is missing here, a cache, a chain or time, costs warnings and nothing else.
 
@@ -10,7 +10,8 @@ use std::time::Instant;
 use futures::future::BoxFuture;
 use futures::{FutureExt, TryFutureExt};
 use kube::core::ObjectMeta;
-use podloom_api::{BrowserConfigObject, CleanerObject, SelenosisApi};
+use podloom_api::{BrowserConfigObject, BrowserObject, CleanerObject, SelenosisApi};
+use podloom_browser::marks;
 use podloom_browser::render::Pair;
 use podloom_browser::validate::{self, Before, DryPod, DryPods, Version};
 use podloom_cleaner::CleanerValidator;
@@ -56,13 +57,14 @@ pub(crate) type Check =
     for<'a> fn(&'a ObjectWebhook, ReviewRequest, Instant) -> BoxFuture<'a, Answer>;
 
 /// One row for each kind, by its path, which ends in the plural of the kind. The other Services and PortalExposes, and the provider of a Cluster, are not known here: the operator looks at them.
-pub(crate) const ROWS: [(&str, Check); 10] = [
+pub(crate) const ROWS: [(&str, Check); 11] = [
+    ("mutate/browsers", |webhook, review, deadline| {
+        webhook.browser(review, deadline).boxed()
+    }),
     ("validate/browsers", |webhook, review, deadline| {
-        let configs = webhook.caches.configs(&review.namespace);
-        webhook.check(review, deadline, move |new, old| {
-            let refs = configs.as_deref().map(config_refs);
-            validate::browser(new, old, refs.as_deref())
-        })
+        let checked = webhook.browser(review, deadline);
+        let unmarked = checked.map(|answer| Answer { patch: None, ..answer });
+        unmarked.boxed()
     }),
     ("validate/browserconfigs", |webhook, review, deadline| {
         webhook.browser_config(review, deadline).boxed()
@@ -119,9 +121,10 @@ impl ObjectWebhook {
             return (Answer::admitted(), Outcome::Skipped);
         }
         let answer = check(self, review, deadline).await;
-        let outcome = match answer.denial {
-            Some(_) => Outcome::Denied,
-            None => Outcome::Admitted,
+        let outcome = match (&answer.denial, &answer.patch) {
+            (Some(_), _) => Outcome::Denied,
+            (None, Some(_)) => Outcome::Mutated,
+            (None, None) => Outcome::Admitted,
         };
         (answer, outcome)
     }
@@ -264,6 +267,27 @@ fn answer(findings: Findings) -> Answer {
 const TOO_MANY: &str = "too many pods wait for the chain";
 
 impl ObjectWebhook {
+    /// Checks a Browser, and marks it if it is new: then its controller has one request less to send.
+    async fn browser(&self, review: ReviewRequest, deadline: Instant) -> Answer {
+        let configs = self.caches.configs(&review.namespace);
+        let is_new = review.operation == Operation::Create;
+        let checked = self.read(review, deadline, move |versions: Versions<BrowserObject>| {
+            let (new, old) = (&versions.new, versions.old.as_ref());
+            let refs = configs.as_deref().map(config_refs);
+            let found = validate::browser(new, old, refs.as_deref());
+            (versions.judge(found), is_new.then(|| marks(new)).flatten())
+        });
+        let (found, marks) = match checked.await {
+            Ok(checked) => checked,
+            Err(answer) => return answer,
+        };
+        let answer = answer(found);
+        Answer {
+            patch: marks.filter(|_| answer.denial.is_none()),
+            ..answer
+        }
+    }
+
     /// Checks a BrowserConfig, then tries its pods.
     async fn browser_config(&self, review: ReviewRequest, deadline: Instant) -> Answer {
         let namespace = review.namespace.clone();

@@ -148,7 +148,7 @@ fn webhook(chain: &Arc<Chain>, classes: Vec<TunnelClassObject>) -> ObjectWebhook
     }
 }
 
-/// Sends a review to the row of a plural, with so much time.
+/// Sends a review to the row of a plural, or of a whole path, with so much time.
 async fn ask_within(
     webhook: &ObjectWebhook,
     plural: &str,
@@ -165,7 +165,10 @@ async fn ask_within(
     let body =
         json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": whole });
     let review = parse(body.to_string().as_bytes()).expect("it is a review");
-    let endpoint = format!("validate/{plural}");
+    let endpoint = match plural.contains('/') {
+        true => plural.to_owned(),
+        false => format!("validate/{plural}"),
+    };
     let row = ROWS.iter().find(|row| row.0 == endpoint);
     let (_, check) = row.expect("the kind has a row");
     webhook.answer(*check, review, Instant::now() + time).await
@@ -199,6 +202,46 @@ async fn a_browser_that_nothing_serves_is_admitted_with_a_warning() {
     let browser = json!({ "metadata": { "name": "a" }, "spec": { "browserName": "chrome", "browserVersion": "1" } });
     let asked = ask("browsers", &json!({ "object": browser })).await;
     check(&asked, None, &["the namespace has no BrowserConfig"]);
+}
+
+#[tokio::test]
+async fn a_new_browser_gets_the_finalizer_and_labels_that_it_lacks() {
+    let spec = json!({ "browserName": "chrome", "browserVersion": "1" });
+    let patch = async |metadata: Value, operation: &str| {
+        let object = json!({ "metadata": metadata, "spec": spec });
+        let review = json!({ "operation": operation, "object": object, "oldObject": object });
+        let asked = ask("mutate/browsers", &review).await;
+        let patch = asked.answer.patch.unwrap_or_else(|| "null".to_owned());
+        (serde_json::from_str(&patch).unwrap(), asked.outcome)
+    };
+    let finalizer = "browserpod.selenosis.io/finalizer";
+    let labels = json!({
+        "selenosis.io/browser": "a", "selenosis.io/browser.name": "chrome", "selenosis.io/browser.version": "1"
+    });
+    let all = json!([
+        { "op": "add", "path": "/metadata/finalizers", "value": [finalizer] },
+        { "op": "add", "path": "/metadata/labels", "value": labels },
+    ]);
+    let bare = json!({ "name": "a" });
+    assert_eq!(patch(bare.clone(), "CREATE").await, (all, Outcome::Mutated));
+    // Nothing of its own is lost.
+    let own = json!({ "name": "a", "finalizers": ["b/c"], "labels": {
+        "d": "e", "selenosis.io/browser": "a", "selenosis.io/browser.version": "1"
+    } });
+    let rest = json!([
+        { "op": "add", "path": "/metadata/finalizers", "value": ["b/c", finalizer] },
+        { "op": "add", "path": "/metadata/labels/selenosis.io~1browser.name", "value": "chrome" },
+    ]);
+    assert_eq!(patch(own, "CREATE").await, (rest, Outcome::Mutated));
+    let marked = json!({ "name": "a", "finalizers": [finalizer], "labels": labels });
+    for (metadata, operation) in [
+        (json!({ "generateName": "a" }), "CREATE"),
+        (marked, "CREATE"),
+        (bare, "UPDATE"),
+    ] {
+        let expected = (Value::Null, Outcome::Admitted);
+        assert_eq!(patch(metadata, operation).await, expected);
+    }
 }
 
 #[tokio::test]
