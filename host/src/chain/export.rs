@@ -3,7 +3,7 @@
 mod compare;
 mod rules;
 
-use podloom_mutators::{Chain, MANIFEST, Plugin};
+use podloom_mutators::{Chain, MANIFEST, Plugin, cel_literal};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -160,10 +160,10 @@ impl<'c> Policy<'c> {
             }
         }
         for step in &self.steps {
-            let (condition, path) = (step.condition(), step.path());
+            let (condition, path) = (step.condition(), cel_literal(&step.path()));
             let patch = match &step.value {
-                Some(value) => format!("JSONPatch{{op: 'add', path: '{path}', value: {value}}}"),
-                None => format!("JSONPatch{{op: 'remove', path: '{path}'}}"),
+                Some(value) => format!("JSONPatch{{op: 'add', path: {path}, value: {value}}}"),
+                None => format!("JSONPatch{{op: 'remove', path: {path}}}"),
             };
             patches.push(format!("({condition} ? [{patch}] : [])"));
         }
