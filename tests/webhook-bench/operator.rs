@@ -17,7 +17,7 @@ use tokio::time::sleep;
 use crate::chains::Files;
 use crate::client::Target;
 
-/// How long the operator may take to be ready.
+/// How long the operator may take until it answers.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A kubeconfig for a cluster at this address.
@@ -77,15 +77,27 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Starts it, and waits until it is ready.
-    pub(crate) fn start(podloom: &Path, files: &Files, tls: bool) -> Result<Self> {
+    /// Starts it, and waits until it answers this review: it is asked again and again.
+    pub(crate) async fn start(
+        podloom: &Path,
+        files: &Files,
+        tls: bool,
+        review: &Bytes,
+    ) -> Result<Self> {
+        let begun = Instant::now();
         let served = Self::spawn(podloom, files, tls)?;
-        await_ready(served.http)?;
-        Ok(served)
+        let target = served.target()?;
+        loop {
+            match target.connections(1, review).await {
+                Ok(_) => return Ok(served),
+                Err(error) if begun.elapsed() > PATIENCE => return Err(error),
+                Err(_) => sleep(Duration::from_millis(2)).await,
+            }
+        }
     }
 
     /// Starts it, and waits until it listens.
-    pub(crate) fn spawn(podloom: &Path, files: &Files, tls: bool) -> Result<Self> {
+    fn spawn(podloom: &Path, files: &Files, tls: bool) -> Result<Self> {
         let bundle = files.mount();
         let files = tempfile::tempdir()?;
         let at = |name: &str| files.path().join(name);
@@ -144,20 +156,6 @@ impl Served {
     }
 }
 
-/// How long an operator takes from its start until it answers a review: it is asked again and again.
-pub(crate) async fn cold_start(podloom: &Path, files: &Files, review: &Bytes) -> Result<Duration> {
-    let begun = Instant::now();
-    let served = Served::spawn(podloom, files, true)?;
-    let target = served.target()?;
-    loop {
-        match target.connections(1, review).await {
-            Ok(_) => return Ok(begun.elapsed()),
-            Err(error) if begun.elapsed() > PATIENCE => return Err(error),
-            Err(_) => sleep(Duration::from_millis(2)).await,
-        }
-    }
-}
-
 /// The addresses of its HTTP server and of the webhook, from its log. The rest of the log is read away, so that it can go on logging.
 fn addresses(mut log: impl BufRead + Send + 'static) -> Result<(SocketAddr, SocketAddr)> {
     let (mut http, mut webhook) = (None, None);
@@ -174,19 +172,6 @@ fn addresses(mut log: impl BufRead + Send + 'static) -> Result<(SocketAddr, Sock
         if let (Some(http), Some(webhook)) = (http, webhook) {
             std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
             return Ok((http, webhook));
-        }
-    }
-}
-
-fn await_ready(address: SocketAddr) -> Result<()> {
-    let begun = Instant::now();
-    loop {
-        match podloom_tests::get(address, "/readyz/webhook") {
-            // Whatever rights are missing: there is no cluster.
-            Ok(answer) if answer.body.contains("[+]chain ok") => return Ok(()),
-            _ if begun.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(50)),
-            Ok(answer) => bail!("the operator is not ready: {}", answer.body),
-            Err(error) => return Err(error.into()),
         }
     }
 }
