@@ -127,7 +127,7 @@ fn a_condition_is_simple() {
             "{title}\nmatchConditions:\n- expression: {expression}\n  name: podloom.dev/chain\n"
         )
     };
-    check("[]", &of("'false'"));
+    check("[]", &of("\"false\""));
     check(
         "[{kinds: [Browser]}, {namespaces: [shop]}]",
         &of("request.namespace == 'shop'"),

@@ -73,8 +73,9 @@ fn export(directory: &TempDir, arguments: &[&str]) -> Ran {
 const UNSELECTED: [&str; 4] = ["--unselected", "tier", "--unselected", "debug"];
 
 fn write(directory: &TempDir, text: &str) {
-    fs::create_dir_all(directory.path().join("corpus")).unwrap();
-    fs::write(directory.path().join("corpus/pods.yaml"), text).unwrap();
+    let corpus = directory.path().join("corpus");
+    fs::create_dir_all(&corpus).expect("the directory is new");
+    fs::write(corpus.join("pods.yaml"), text).expect("the corpus is written");
 }
 
 #[test]

@@ -63,7 +63,10 @@ pub(crate) const ROWS: [(&str, Check); 11] = [
     }),
     ("validate/browsers", |webhook, review, deadline| {
         let checked = webhook.browser(review, deadline);
-        let unmarked = checked.map(|answer| Answer { patch: None, ..answer });
+        let unmarked = checked.map(|answer| Answer {
+            patch: None,
+            ..answer
+        });
         unmarked.boxed()
     }),
     ("validate/browserconfigs", |webhook, review, deadline| {
@@ -271,12 +274,16 @@ impl ObjectWebhook {
     async fn browser(&self, review: ReviewRequest, deadline: Instant) -> Answer {
         let configs = self.caches.configs(&review.namespace);
         let is_new = review.operation == Operation::Create;
-        let checked = self.read(review, deadline, move |versions: Versions<BrowserObject>| {
-            let (new, old) = (&versions.new, versions.old.as_ref());
-            let refs = configs.as_deref().map(config_refs);
-            let found = validate::browser(new, old, refs.as_deref());
-            (versions.judge(found), is_new.then(|| marks(new)).flatten())
-        });
+        let checked = self.read(
+            review,
+            deadline,
+            move |versions: Versions<BrowserObject>| {
+                let (new, old) = (&versions.new, versions.old.as_ref());
+                let refs = configs.as_deref().map(config_refs);
+                let found = validate::browser(new, old, refs.as_deref());
+                (versions.judge(found), is_new.then(|| marks(new)).flatten())
+            },
+        );
         let (found, marks) = match checked.await {
             Ok(checked) => checked,
             Err(answer) => return answer,

@@ -8,7 +8,7 @@ fn config(config: Value) -> Config {
 
 /// The condition and the value of the one step; an empty value if the key is removed.
 #[track_caller]
-fn check(rule: Value, condition: &str, value: &str) {
+fn check(rule: &Value, condition: &str, value: &str) {
     let config = config(json!({ "annotations": [rule] }));
     let (steps, refused) = steps(&config, &[]);
     assert_eq!(refused, [""; 0]);
@@ -23,14 +23,14 @@ const TEAM: &str =
 #[test]
 fn each_mode_has_its_condition() {
     let absent = format!("!({HAS})");
-    check(json!({ "key": "a", "value": "it's" }), &absent, "'it\\'s'");
-    check(json!({ "key": "a", "value": "" }), &absent, "''");
+    check(&json!({ "key": "a", "value": "it's" }), &absent, "'it\\'s'");
+    check(&json!({ "key": "a", "value": "" }), &absent, "''");
     check(
-        json!({ "key": "a", "value": "b", "mode": "overwrite" }),
+        &json!({ "key": "a", "value": "b", "mode": "overwrite" }),
         "true",
         "'b'",
     );
-    check(json!({ "key": "a", "mode": "remove" }), HAS, "");
+    check(&json!({ "key": "a", "mode": "remove" }), HAS, "");
 }
 
 #[test]
@@ -38,15 +38,19 @@ fn a_value_is_there_if_its_sources_are() {
     let rule = |value: &str| json!({ "key": "a", "mode": "overwrite", "value": value });
     let team = "namespaceObject.metadata.labels['team']";
     check(
-        rule("$$(b)$(namespace/name)"),
+        &rule("$$(b)$(namespace/name)"),
         "true",
         "'$(b)' + request.namespace",
     );
-    check(rule("$(namespace/labels/team)"), TEAM, team);
-    check(rule("$$$(request/kind)"), "true", "'$$(request/kind)'");
+    check(&rule("$(namespace/labels/team)"), TEAM, team);
+    check(&rule("$$$(request/kind)"), "true", "'$$(request/kind)'");
     let mut with_default = rule("$(namespace/labels/team)");
     with_default["default"] = json!("none");
-    check(with_default, "true", &format!("({TEAM} ? {team} : 'none')"));
+    check(
+        &with_default,
+        "true",
+        &format!("({TEAM} ? {team} : 'none')"),
+    );
 }
 
 /// The condition and the value of a label that is overwritten.
