@@ -23,7 +23,7 @@ use http::Uri;
 use hyper::body::Bytes;
 
 use crate::client::{Load, Target};
-use crate::paced::Disturbances;
+use crate::paced::{Disturbances, positive};
 use crate::report::{Measured, Report};
 
 /// Measure the admission webhook: reviews per second, latency, and processor time, at 1, 8 and 64 connections; then at a fixed rate.
@@ -37,7 +37,7 @@ struct Arguments {
     #[arg(long, value_delimiter = ',', default_values_t = [1, 8, 64])]
     connections: Vec<usize>,
     /// How many reviews a second are due in the rows at a fixed rate, instead of `--load`.
-    #[arg(long, value_name = "REVIEWS")]
+    #[arg(long, value_name = "REVIEWS", value_parser = positive)]
     rate: Option<f64>,
     /// The same as a share of what three plugins reached over TLS without a fixed rate.
     #[arg(long, value_name = "PERCENT", default_value = "80%", value_parser = percent)]
@@ -70,8 +70,8 @@ struct Arguments {
     answer_always: Option<PathBuf>,
 }
 
-fn percent(text: &str) -> Result<f64, std::num::ParseFloatError> {
-    Ok(text.trim_end_matches('%').parse::<f64>()? / 100.0)
+fn percent(text: &str) -> Result<f64, String> {
+    Ok(positive(text.trim_end_matches('%'))? / 100.0)
 }
 
 impl Arguments {

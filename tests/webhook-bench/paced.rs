@@ -28,8 +28,17 @@ pub(crate) struct Disturbances {
     pub(crate) hostile: bool,
 }
 
-fn seconds(text: &str) -> Result<f64, std::num::ParseFloatError> {
-    text.trim_end_matches('s').parse()
+fn seconds(text: &str) -> Result<f64, String> {
+    positive(text.trim_end_matches('s'))
+}
+
+/// A number that a time or a rate can be.
+pub(crate) fn positive(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|error| format!("{error}"))?;
+    match number.is_finite() && number > 0.0 {
+        true => Ok(number),
+        false => Err("write a number above 0".to_owned()),
+    }
 }
 
 /// An operator, its bundle, and the reviews that it gets.
