@@ -222,12 +222,12 @@ fn an_object_is_woken_where_its_namespace_is_watched() {
 /// A listener that knows its own cache would keep it for ever.
 #[test]
 fn listeners_go_with_the_work_although_nothing_is_watched() {
-    let (cache, told) = two();
+    let (cache, seen) = two();
     let own = cache.clone();
     cache.listen(move |_| drop(own.all()));
     drop(cache.fill());
     drop(cache);
-    assert_eq!(Arc::strong_count(&told), 1);
+    assert_eq!(Arc::strong_count(&seen), 1, "a listener is still there");
 }
 
 #[test]

@@ -222,12 +222,12 @@ impl Duty for Tunneled {
         if new.resource == CHAINS {
             caches.exposes.wake_in(None);
         }
-        let anew = Rivals::default();
+        let fresh = Rivals::default();
         let all = exposes(&caches);
-        all.iter().for_each(|it| drop(anew.put(it)));
+        all.iter().for_each(|it| drop(fresh.put(it)));
         for expose in &all {
             let kept = tunnels.rivals.conflict(expose);
-            assert_eq!(kept, anew.conflict(expose), "the index missed a change");
+            assert_eq!(kept, fresh.conflict(expose), "the index missed a change");
         }
         caches.exposes.noted()
     }
