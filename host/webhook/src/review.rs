@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::net::IpAddr;
+use std::str::Utf8Error;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -24,9 +25,13 @@ pub(crate) const NAME_BYTES: usize = 253;
 /// How long the ID of a review may be. Those of the API server have 36 bytes.
 const UID_BYTES: usize = 128;
 /// How the object of a review begins.
-const OBJECT: &[u8] = b"\"object\":";
+const OBJECT: &str = "\"object\":";
 /// How long the part before the object may be. It names the sender, with all of its groups.
 const HEAD_BYTES: usize = 1 << 20;
+/// How the patch of an answer begins.
+const PATCH: &str = ",\"patch\":\"";
+/// How an answer ends.
+const END: &str = "}}";
 /// How many bytes a denial's message has at most. It ends in Events, which take 1 kB with the API server's own words.
 const MESSAGE_BYTES: usize = 4096;
 
@@ -125,6 +130,9 @@ struct Incoming<R> {
 /// Why a body is no review.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReviewError {
+    /// It is not UTF-8, as JSON is.
+    #[error("the body is not an AdmissionReview: {0}")]
+    NotText(#[from] Utf8Error),
     /// It is not JSON, or fields are missing or have the wrong type.
     #[error("the body is not an AdmissionReview: {0}")]
     Malformed(#[from] serde_json::Error),
@@ -145,7 +153,7 @@ pub(crate) enum ReviewError {
 }
 
 /// Whose objects are in the body of a request, which are not read yet: they would take memory that nobody has asked for.
-pub(crate) fn namespace(body: &[u8]) -> Result<String, ReviewError> {
+pub(crate) fn namespace(body: &str) -> Result<String, ReviewError> {
     #[derive(Deserialize)]
     struct Outline {
         request: Option<Request>,
@@ -154,7 +162,7 @@ pub(crate) fn namespace(body: &[u8]) -> Result<String, ReviewError> {
     struct Request {
         namespace: Option<String>,
     }
-    let of = |body: &[u8]| serde_json::from_slice::<Outline>(body);
+    let of = |body: &str| serde_json::from_str::<Outline>(body);
     let named = |outline: Outline| outline.request?.namespace;
     // To read the objects twice takes longer than a fast plugin.
     let before_the_object = head(body).and_then(|head| named(of(&head).ok()?));
@@ -166,15 +174,15 @@ pub(crate) fn namespace(body: &[u8]) -> Result<String, ReviewError> {
 }
 
 /// What stands before the object, closed as if nothing followed. In the API server's reviews, it has all that says whose the object is.
-fn head(body: &[u8]) -> Option<Vec<u8>> {
-    let head = body.get(..HEAD_BYTES).unwrap_or(body);
-    let end = head.windows(OBJECT.len()).position(|text| text == OBJECT)?;
-    let head = head.get(..end)?.trim_ascii_end().strip_suffix(b",")?;
-    Some([head, b"}}"].concat())
+fn head(body: &str) -> Option<String> {
+    let head = body.get(..body.floor_char_boundary(HEAD_BYTES))?;
+    let (head, _) = head.split_once(OBJECT)?;
+    let head = head.trim_ascii_end().strip_suffix(',')?;
+    Some([head, "}}"].concat())
 }
 
 /// Reads the body of a request.
-pub(crate) fn parse(body: &[u8]) -> Result<ReviewRequest, ReviewError> {
+pub(crate) fn parse(body: &str) -> Result<ReviewRequest, ReviewError> {
     let request: ReviewRequest = read(body)?;
     check_uid(&request.uid)?;
     // Nothing keeps such a text, and nobody is kept waiting by it.
@@ -187,6 +195,7 @@ pub(crate) fn parse(body: &[u8]) -> Result<ReviewRequest, ReviewError> {
 /// Reads what says whether a body that is too large, or cut off, is that of a new pod. It relies on the order of fields of the API
 /// server: all that is needed stands before the object.
 pub(crate) fn outline(body: &[u8]) -> Option<Outline> {
+    let body = body.utf8_chunks().next()?.valid();
     let cut = || read(&head(body)?).ok();
     cut().or_else(|| read(body).ok())
 }
@@ -205,12 +214,12 @@ fn check_uid(uid: &str) -> Result<(), ReviewError> {
     }
 }
 
-fn read<'b, R: Deserialize<'b>>(body: &'b [u8]) -> Result<R, ReviewError> {
+fn read<'b, R: Deserialize<'b>>(body: &'b str) -> Result<R, ReviewError> {
     let Incoming {
         api_version,
         kind,
         request,
-    } = serde_json::from_slice(body)?;
+    } = serde_json::from_str(body)?;
     if api_version != API_VERSION || kind != KIND {
         return Err(ReviewError::Unknown {
             api_version: shorten(&api_version, 64).into_owned(),
@@ -287,7 +296,7 @@ impl Answer {
             reason: denial.reason,
             message: one_line(&shorten(&denial.message, MESSAGE_BYTES)),
         });
-        serde_json::to_vec(&Outgoing {
+        let mut body = serde_json::to_string(&Outgoing {
             api_version: API_VERSION,
             kind: KIND,
             response: Response {
@@ -295,10 +304,18 @@ impl Answer {
                 allowed: self.denial.is_none(),
                 status,
                 patch_type: self.patch.as_ref().map(|_| "JSONPatch"),
-                patch: self.patch.as_ref().map(|patch| STANDARD.encode(patch)),
                 warnings: shown(&self.warnings),
             },
-        })
+        })?;
+        if let Some(patch) = &self.patch {
+            // Most of an answer is the patch, and its text needs no escapes.
+            body.truncate(body.len() - END.len());
+            body.push_str(PATCH);
+            STANDARD.encode_string(patch, &mut body);
+            body.push('"');
+            body.push_str(END);
+        }
+        Ok(body.into_bytes())
     }
 }
 
@@ -319,8 +336,6 @@ struct Response<'a> {
     status: Option<Denial>,
     #[serde(skip_serializing_if = "Option::is_none")]
     patch_type: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    patch: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
 }

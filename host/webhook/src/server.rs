@@ -294,7 +294,8 @@ async fn read(
     let end = deadline.min(tokio::time::Instant::now().into_std() + BODY_TIME);
     let collected = timeout_at(end.into(), collect(body, share, text)).await;
     collected.unwrap_or(Err(BadRequest::TooSlow))?;
-    let weight = parsed(text);
+    let text = str::from_utf8(text).map_err(ReviewError::NotText)?;
+    let weight = parsed(text.as_bytes());
     if share.is_too_much(weight) {
         return Err(BadRequest::TooLarge);
     }
@@ -340,8 +341,9 @@ fn write(answer: &Answer, uid: &str) -> Reply {
 fn refused(endpoint: &'static str, error: &BadRequest, text: &[u8]) -> (Outcome, Reply) {
     let is_its_own = match error {
         BadRequest::TooLong | BadRequest::TooLarge | BadRequest::TooMany => true,
-        // If its outline can be read, it is JSON that is nested too deep.
+        // If its outline can be read, its object is nested too deep, or it is no text.
         BadRequest::NoReview(ReviewError::Malformed(error)) => error.is_syntax(),
+        BadRequest::NoReview(ReviewError::NotText(_)) => true,
         _ => false,
     };
     let is_its_own = is_its_own && endpoint == MUTATE_PODS;

@@ -106,7 +106,7 @@ fn review(request: &Value, metadata: &Value) -> ReviewRequest {
     }
     let body =
         json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": whole });
-    parse(body.to_string().as_bytes()).expect("it is a review")
+    parse(&body.to_string()).expect("it is a review")
 }
 
 fn turns() -> PeerTurns {

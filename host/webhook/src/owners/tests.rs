@@ -103,7 +103,7 @@ fn review(user: &Value, owner: &Value) -> ReviewRequest {
         "kind": { "version": "v1", "kind": "Pod" }, "object": { "metadata": metadata },
     });
     let body = json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request });
-    parse(body.to_string().as_bytes()).expect("it is a review")
+    parse(&body.to_string()).expect("it is a review")
 }
 
 async fn kept(owners: &Owners, review: &ReviewRequest) -> Result<Kept, Unavailable> {

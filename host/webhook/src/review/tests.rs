@@ -2,10 +2,9 @@ use serde_json::{Value, json};
 
 use super::{Answer, Operation, ReviewError, WARNING_BYTES, WARNINGS, namespace, parse, shorten};
 
-fn review(request: &Value) -> Vec<u8> {
+fn review(request: &Value) -> String {
     json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request })
         .to_string()
-        .into_bytes()
 }
 
 fn answered(answer: &Answer) -> Value {
@@ -34,14 +33,14 @@ fn a_review_is_read_with_the_fields_that_no_type_of_ours_has() {
 
 #[test]
 fn a_body_that_is_no_review_is_refused_with_the_reason() {
-    let refused = |body: &[u8]| parse(body).expect_err("it is no review").to_string();
-    let malformed = refused(b"{\"apiVersion\":");
+    let refused = |body: &str| parse(body).expect_err("it is no review").to_string();
+    let malformed = refused("{\"apiVersion\":");
     assert!(
         malformed.starts_with("the body is not an AdmissionReview: EOF"),
         "{malformed}"
     );
     let beta = json!({ "apiVersion": "admission.k8s.io/v1beta1", "kind": "AdmissionReview" });
-    let beta = refused(beta.to_string().as_bytes());
+    let beta = refused(&beta.to_string());
     assert!(beta.contains("set admissionReviewVersions: [v1]"), "{beta}");
     assert!(matches!(
         parse(&review(&Value::Null)),
@@ -56,7 +55,7 @@ fn a_body_that_is_no_review_is_refused_with_the_reason() {
         ));
     }
     let deep = format!(r#"{{"request":{{"object":{}"#, "[".repeat(100_000));
-    assert!(refused(deep.as_bytes()).contains("recursion limit"));
+    assert!(refused(&deep).contains("recursion limit"));
 }
 
 #[test]
@@ -148,14 +147,14 @@ fn the_namespace_is_that_of_the_review() {
         (r#""object":{}"#, ""),
     ] {
         let body = fields(request);
-        assert_eq!(namespace(body.as_bytes()).unwrap(), expected, "{request}");
+        assert_eq!(namespace(&body).unwrap(), expected, "{request}");
         assert_eq!(
-            parse(body.as_bytes()).unwrap().namespace,
+            parse(&body).unwrap().namespace,
             expected,
             "{request}"
         );
     }
     // Two of them: nothing is answered.
     let twice = fields(r#""namespace":"a","object":{},"namespace":"b""#);
-    assert!(parse(twice.as_bytes()).is_err());
+    assert!(parse(&twice).is_err());
 }

@@ -164,7 +164,7 @@ async fn ask_within(
     }
     let body =
         json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": whole });
-    let review = parse(body.to_string().as_bytes()).expect("it is a review");
+    let review = parse(&body.to_string()).expect("it is a review");
     let endpoint = match plural.contains('/') {
         true => plural.to_owned(),
         false => format!("validate/{plural}"),
