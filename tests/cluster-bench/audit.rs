@@ -68,6 +68,10 @@ fn request(line: &str) -> Option<String> {
         return None;
     }
     let verb = event.get("verb")?.as_str()?;
+    // A watch is there when it begins, and again when it ends.
+    if verb == "watch" && event.get("stage")? != "ResponseStarted" {
+        return None;
+    }
     let object = event.get("objectRef")?;
     let resource = object.get("resource")?.as_str()?;
     Some(match object.get("subresource").and_then(Value::as_str) {

@@ -1,5 +1,6 @@
 //! Control planes on which Podloom is installed.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
@@ -256,8 +257,11 @@ impl Cluster {
             .lines()
             .filter(|line| line.contains(user))
             .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        // A watch is there when it begins, and again when it ends.
+        let mut seen = BTreeSet::new();
         entries
             .filter(|entry| entry["user"]["username"] == user)
+            .filter(|entry| seen.insert(text(&entry["auditID"])))
             .map(|entry| AuditedRequest {
                 verb: text(&entry["verb"]),
                 resource: text(&entry["objectRef"]["resource"]),

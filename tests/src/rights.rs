@@ -64,10 +64,10 @@ pub fn unused(cluster: &Cluster, user: &str, arguments: &[&str]) -> BTreeSet<Str
             subresource => format!("{} {}/{subresource}", request.verb, request.resource),
         })
         .collect();
-    // A watch is in the log when it ends, so its first list counts for it.
+    // Most watches begin with a list of their own.
     let is_used = |right: &String| {
-        let first = right.replacen("watch ", "list ", 1);
-        used.contains(right) || used.contains(&first)
+        let watched = right.replacen("list ", "watch ", 1);
+        used.contains(right) || used.contains(&watched)
     };
     let unused = granted.filter(|right| !is_used(right));
     unused

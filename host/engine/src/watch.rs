@@ -1,5 +1,7 @@
 //! Watches: they fill the caches and wake the controllers.
 
+mod stream;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fmt::Debug;
@@ -11,7 +13,7 @@ use http::Request;
 use http_body_util::BodyExt;
 use kube::client::Body;
 use kube::runtime::utils::WatchStreamExt;
-use kube::runtime::watcher::{self, watcher};
+use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use podloom_turns::lock;
 use prometheus_client::collector::Collector;
@@ -23,14 +25,20 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
 use tower::service_fn;
 
+use self::stream::listed_by_stream;
 use super::backoff::WatchBackoff;
 
-/// The timeout of a watch in seconds. After five more seconds of silence, kube gives it up.
+/// The timeout of a watch in seconds. After five more seconds of silence, it is given up.
 ///
 /// Shortly before the timeout, the API server sends the latest resourceVersion, so that the next watch continues there without a list.
 const WATCH_SECONDS: u32 = 30;
 /// The number of objects on a page of a list.
 const PAGE: u32 = 100;
+
+/// What can be watched.
+pub trait Watchable: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static {}
+
+impl<K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static> Watchable for K {}
 
 /// Watches a kind and returns its events. `prune` removes from an object what nothing reads.
 pub fn watch_events<K>(
@@ -40,9 +48,9 @@ pub fn watch_events<K>(
     on_error: impl Fn(&watcher::Error) + Send + 'static,
 ) -> impl Stream<Item = Result<watcher::Event<K>, watcher::Error>> + Send + 'static
 where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: Watchable,
 {
-    watcher(api, config)
+    listed_by_stream(api, config)
         .backoff(WatchBackoff::default())
         .modify(prune)
         .inspect_err(on_error)

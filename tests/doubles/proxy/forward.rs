@@ -82,12 +82,13 @@ impl Upstream {
         counted.answered(answer.status());
         // A watch has no length, but an error that answers it has one.
         let is_stream = answer.body().size_hint().exact().is_none();
+        let lists_first = named.lists_first();
         let Some(change) = named.change().filter(|_| is_stream) else {
             return Ok(answer);
         };
         let controls = Arc::clone(controls);
         let fault = move || lock(&controls.rules).fault_for(&change, &uri);
-        Ok(answer.map(|body| Either::Right(until_a_fault(body, fault))))
+        Ok(answer.map(|body| Either::Right(until_a_fault(body, lists_first, fault))))
     }
 
     async fn answer_with_fault(

@@ -21,6 +21,8 @@ pub(super) struct NamedRequest {
     pub(super) method: String,
     /// Path and query, without ids.
     pub(super) path: String,
+    /// Whether the answer is a stream of changes.
+    is_watch: bool,
 }
 
 impl NamedRequest {
@@ -35,17 +37,27 @@ impl NamedRequest {
             resource,
             method: method.as_str().to_owned(),
             path: without_ids(uri.path()) + &query.unwrap_or_default(),
+            is_watch: matches!(naming, Naming::Kubernetes) && asks(uri, "watch=true"),
         }
+    }
+
+    /// Whether it is a watch that begins with a list.
+    pub(super) fn lists_first(&self) -> bool {
+        self.is_watch && self.verb == "list"
     }
 
     /// The name of each change that it shows, if it is a watch.
     pub(super) fn change(self) -> Option<Self> {
         let verb = CHANGE.to_owned();
-        (self.verb == "watch").then_some(Self { verb, ..self })
+        self.is_watch.then_some(Self { verb, ..self })
     }
 }
 
-/// Kubernetes' name of a request.
+fn asks(uri: &Uri, parameter: &str) -> bool {
+    uri.query().unwrap_or_default().contains(parameter)
+}
+
+/// Kubernetes' name of a request, except that a watch which begins with a list is a list.
 fn kubernetes(method: &Method, uri: &Uri) -> (&'static str, String) {
     let words: Vec<&str> = uri.path().split('/').skip(1).collect();
     // After group and version: possibly a namespace, then the plural, the name and the subresource.
@@ -63,7 +75,7 @@ fn kubernetes(method: &Method, uri: &Uri) -> (&'static str, String) {
         [plural, _, subresource, ..] => format!("{plural}/{subresource}"),
     };
     let is_named = rest.len() != 1;
-    let is_watch = uri.query().unwrap_or_default().contains("watch=true");
+    let is_watch = asks(uri, "watch=true") && !asks(uri, "sendInitialEvents=true");
     let verb = match *method {
         Method::POST => "create",
         Method::PUT => "update",

@@ -19,6 +19,8 @@ const ANSWER: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 /// It has no length, so it lasts until the server closes the connection.
 const WATCH: &str = "HTTP/1.1 200 OK\r\n\r\n{\"type\":\"BOOKMARK\"}\n{\"type\":\"ADDED\"}\n{\"type\":\"BOOKMARK\"}\n{\"type\":\"MODIFIED\"}\n";
 
+/// The same, if the first of its changes are a list.
+const LISTED: &str = "HTTP/1.1 200 OK\r\n\r\n{\"type\":\"ADDED\"}\n{\"type\":\"ADDED\"}\n{\"type\":\"BOOKMARK\",\"object\":{\"metadata\":{\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}}}}\n{\"type\":\"ADDED\"}\n{\"type\":\"MODIFIED\"}\n";
 /// With it, the body of such an answer is complete.
 const LAST_CHUNK: &str = "\r\n0\r\n\r\n";
 
@@ -67,7 +69,7 @@ async fn serve(mut stream: TcpStream, heads: mpsc::UnboundedSender<String>, answ
     while let Some(head) = read_head(&mut stream).await {
         heads.send(head).unwrap();
         stream.write_all(answer.as_bytes()).await.unwrap();
-        if answer == WATCH {
+        if [WATCH, LISTED].contains(&answer) {
             break;
         }
     }
@@ -129,6 +131,12 @@ async fn requests_are_counted_by_the_names_of_kubernetes_and_their_statuses() {
         ("POST", PODS, "create pods", "409"),
         ("GET", PODS, "list pods", "200"),
         ("GET", "/api/v1/pods?watch=true", "watch pods", "200"),
+        (
+            "GET",
+            "/api/v1/nodes?watch=true&sendInitialEvents=true",
+            "list nodes",
+            "200",
+        ),
         (
             "DELETE",
             "/api/v1/namespaces/n/pods/p",
@@ -206,13 +214,17 @@ async fn a_dropped_request_never_arrives_and_a_cut_one_does() {
 
 /// What a client gets of a watch whose second change gets this fault.
 async fn watched(fault: Fault) -> String {
+    watched_as(WATCH, "watch=true", fault).await
+}
+
+async fn watched_as(answer: &'static str, query: &str, fault: Fault) -> String {
     let faulty = Rule {
         after: 1,
         ..Rule::on("change pods", fault)
     };
-    let stage = stage_with(WATCH, vec![faulty]).await;
+    let stage = stage_with(answer, vec![faulty]).await;
     let mut stream = stage.connect().await;
-    send(&mut stream, "GET", &format!("{PODS}?watch=true")).await;
+    send(&mut stream, "GET", &format!("{PODS}?{query}")).await;
     let mut got = String::new();
     let reads = async {
         while !got.ends_with(LAST_CHUNK)
@@ -241,6 +253,17 @@ async fn a_watch_ends_before_a_change_that_gets_a_fault() {
     );
     assert!(lines.len() == 4 && lines[3].contains("Expired"), "{got}");
     assert!(got.ends_with(LAST_CHUNK), "{got}");
+}
+
+#[tokio::test]
+async fn the_list_that_begins_a_watch_shows_no_change() {
+    let query = "watch=true&sendInitialEvents=true";
+    let got = watched_as(LISTED, query, Fault::expired()).await;
+    assert_eq!(got.matches("ADDED").count(), 3, "{got}");
+    assert!(
+        got.contains("Expired") && !got.contains("MODIFIED"),
+        "{got}"
+    );
 }
 
 #[tokio::test]

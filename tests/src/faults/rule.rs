@@ -129,8 +129,8 @@ impl Rule {
     pub fn unobserved(resource: &str, number: u64) -> [Self; 2] {
         let changes = RequestFilter::from(&*format!("{CHANGE} {resource}"));
         let mut lists = RequestFilter::from(&*format!("list {resource}"));
-        // Watches list in pages, some by label. What a pass reads has neither `&limit` nor `&labelSelector`.
-        lists.path = format!("{resource}?&l");
+        // Not what a pass reads.
+        lists.path = "sendInitialEvents=true".to_owned();
         [
             Self::once(changes, number, Fault::expired()),
             Self::on(lists, Fault::Hold),

@@ -148,11 +148,7 @@ fn the_namespace_is_that_of_the_review() {
     ] {
         let body = fields(request);
         assert_eq!(namespace(&body).unwrap(), expected, "{request}");
-        assert_eq!(
-            parse(&body).unwrap().namespace,
-            expected,
-            "{request}"
-        );
+        assert_eq!(parse(&body).unwrap().namespace, expected, "{request}");
     }
     // Two of them: nothing is answered.
     let twice = fields(r#""namespace":"a","object":{},"namespace":"b""#);

@@ -143,13 +143,13 @@ pub(super) fn etcd(programs: &Programs, layout: &Layout) -> Command {
     command
 }
 
-/// Logs every request once, without its body, except those of the control plane's own programs, of which there are many.
+/// Logs every request, watches when they begin and when they end, without bodies, except those of the control plane's own programs, of which there are many.
 pub(super) fn audit_policy() -> String {
     format!(
         "\
 apiVersion: audit.k8s.io/v1
 kind: Policy
-omitStages: [RequestReceived, ResponseStarted]
+omitStages: [RequestReceived]
 rules:
 - {{ level: None, users: [{INTERNAL}, 'system:apiserver', 'system:anonymous'] }}
 - {{ level: Metadata, omitManagedFields: true }}
