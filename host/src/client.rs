@@ -303,6 +303,8 @@ fn is_access_failure(verb: &str, code: StatusCode) -> bool {
         | StatusCode::BAD_GATEWAY
         | StatusCode::SERVICE_UNAVAILABLE
         | StatusCode::GATEWAY_TIMEOUT => false,
+        // Kubernetes 1.33 and earlier do not let a watch begin with a list.
+        StatusCode::UNPROCESSABLE_ENTITY if verb == "watch" => false,
         // A single object may be missing, that is normal. A list or watch fails only if something is wrong with its kind: it is not
         // served, its conversion fails, or it has another scope.
         _ => matches!(verb, "list" | "watch") && (code.is_client_error() || code.is_server_error()),

@@ -251,9 +251,9 @@ fn no_chain(serving: &Serving) -> PodRejection {
     PodRejection::Broken(format!("no plugin chain is loaded: {reason}"))
 }
 
-/// How long a call may take on the caller's thread. Fast plugins take a tenth of it.
+/// How long a call may hold the caller's thread before it is interrupted. Fast chains take a tenth of it.
 const SLICE: Duration = Duration::from_millis(2);
-/// How many times it may: on a busy machine, the first slice often goes to another process.
+/// How often it may. On a busy machine, the first slice often goes to another process; the interrupted plugin then begins again.
 const SLICES: usize = 2;
 /// After a slow call, so many calls begin on blocking threads.
 const CAREFUL: usize = 256;

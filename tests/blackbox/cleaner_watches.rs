@@ -148,7 +148,7 @@ fn kinds_are_watched_once_and_no_longer_than_they_are_used() {
                 .await;
             };
             watched(1.0).await;
-            assert_eq!(proxy.count("list configmaps"), 1);
+            assert_eq!(proxy.answered("list configmaps"), 1);
             cleaners.delete("a").await;
             cleaners.edit("b", json!({ "ttl": "10h" })).await;
             cleaners.until_ready("b", "NotExpired").await;

@@ -101,6 +101,7 @@ mod webhook;
 mod webhook_failures;
 mod webhook_fair;
 mod webhook_load;
+mod webhook_marks;
 mod webhook_owners;
 mod webhook_policy;
 mod webhook_refusals;

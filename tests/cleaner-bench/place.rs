@@ -110,7 +110,7 @@ impl Place {
         .await;
     }
 
-    /// The operator's requests so far, from the API server's audit log. Those that are not answered yet are missing, so are watches.
+    /// The operator's requests so far, from the API server's audit log. Those that are not answered yet are missing, but watches are there when they begin.
     pub(crate) fn audited(&self) -> Vec<AuditedRequest> {
         self.cluster.requests_of(ACCOUNT)
     }

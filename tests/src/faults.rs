@@ -143,6 +143,16 @@ impl Proxy {
         counts.get(request).map_or(0, |codes| codes.values().sum())
     }
 
+    /// The number of requests with one verb and resource that succeeded. An API server may refuse to begin a watch with a list.
+    pub fn answered(&self, request: &str) -> u64 {
+        let counts = self.counts();
+        let codes = counts.get(request);
+        codes
+            .and_then(|codes| codes.get("200"))
+            .copied()
+            .unwrap_or_default()
+    }
+
     /// Waits until so many more requests with one verb and resource have arrived.
     pub async fn sees_more(&self, request: &str, more: u64) {
         let enough = self.count(request) + more;

@@ -95,7 +95,16 @@ impl Blow {
 
     /// Whether a life goes on no more, by how often its rules were applied.
     fn stops(self, hits: &[u64]) -> bool {
-        !matches!(self, Self::Lost | Self::Unanswered) && hits[hits.len() - 1] > 0
+        match self {
+            Self::Lost | Self::Unanswered => false,
+            Self::KilledIn | Self::KilledAfter => hits[hits.len() - 1] > 0,
+            Self::Unobserved => hits.iter().skip(1).any(|held| *held > 0),
+        }
+    }
+
+    /// Whether a life was struck, by how often its rules were applied.
+    fn struck(self, hits: &[u64]) -> bool {
+        hits[0] > 0 && (self != Self::Unobserved || self.stops(hits))
     }
 }
 
@@ -214,7 +223,7 @@ impl<L: Life> Struck<'_, L> {
         self.go_on(false).await;
         join_all(lives.map(L::ends)).await;
         let met = self.places.iter().zip(hits);
-        met.map(|(place, hits)| (place.series, hits[0] > 0))
+        met.map(|(place, hits)| (place.series, self.blow.struck(&hits)))
             .collect()
     }
 

@@ -123,6 +123,13 @@ impl Webhook {
         self.apply("MutatingWebhookConfiguration", &[webhook]);
     }
 
+    /// Sends the new Browsers of the namespace to this address, where they get their finalizer and labels.
+    pub fn configure_marks(&self, address: SocketAddr, policy: Policy) {
+        let mut webhook = self.webhook("browsers", address, "/mutate/browsers", policy);
+        webhook["rules"] = rules("selenosis.io", &["CREATE"], "browsers");
+        self.apply("MutatingWebhookConfiguration", &[webhook]);
+    }
+
     /// As [`configure`](Self::configure), for an operator that does not write the authority to trust.
     pub fn configure_trusting(&self, address: SocketAddr, authority: &str) {
         let mut webhook = self.webhook("pods", address, "/mutate/pods", Policy::Fail);

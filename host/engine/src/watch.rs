@@ -60,7 +60,7 @@ where
 
 /// Returns a client for one watch, whose requests to watch are spaced if they end soon.
 ///
-/// For kube, a watch that ends is no error, and it begins the next one at once: without end, if a proxy closes them all.
+/// A watch that ends is no error, and the next one begins at once: without end, if a proxy closes them all.
 pub fn paced(client: &Client) -> Client {
     let waits: Arc<Mutex<WatchBackoff>> = Arc::default();
     let namespace = client.default_namespace().to_owned();
@@ -89,7 +89,7 @@ pub fn watch_config() -> watcher::Config {
 
 // The age of each watch: the time since the API server last sent anything on it.
 //
-// A quiet kind has no events for hours, and kube restarts its watch silently. So this measures one layer below: each watch has a client
+// A quiet kind has no events for hours, and its watch begins again silently. So this measures one layer below: each watch has a client
 // of its own, which sees every response and every frame of its body, bookmarks included.
 
 /// The ages of all running watches.

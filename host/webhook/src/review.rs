@@ -8,6 +8,7 @@ use std::str::Utf8Error;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use memchr::memmem;
 use podloom_syntax::text::is_hidden;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -165,7 +166,7 @@ pub(crate) fn namespace(body: &str) -> Result<String, ReviewError> {
     let of = |body: &str| serde_json::from_str::<Outline>(body);
     let named = |outline: Outline| outline.request?.namespace;
     // To read the objects twice takes longer than a fast plugin.
-    let before_the_object = head(body).and_then(|head| named(of(&head).ok()?));
+    let before_the_object = head(body.as_bytes()).and_then(|head| named(of(&head).ok()?));
     let namespace = match before_the_object {
         Some(namespace) => namespace,
         None => named(of(body)?).unwrap_or_default(),
@@ -174,11 +175,11 @@ pub(crate) fn namespace(body: &str) -> Result<String, ReviewError> {
 }
 
 /// What stands before the object, closed as if nothing followed. In the API server's reviews, it has all that says whose the object is.
-fn head(body: &str) -> Option<String> {
-    let head = body.get(..body.floor_char_boundary(HEAD_BYTES))?;
-    let (head, _) = head.split_once(OBJECT)?;
-    let head = head.trim_ascii_end().strip_suffix(',')?;
-    Some([head, "}}"].concat())
+fn head(body: &[u8]) -> Option<String> {
+    let head = body.get(..HEAD_BYTES).unwrap_or(body);
+    let end = memmem::find(head, OBJECT.as_bytes())?;
+    let head = head.get(..end)?.trim_ascii_end().strip_suffix(b",")?;
+    Some(String::from_utf8_lossy(head).into_owned() + "}}")
 }
 
 /// Reads the body of a request.
@@ -195,9 +196,8 @@ pub(crate) fn parse(body: &str) -> Result<ReviewRequest, ReviewError> {
 /// Reads what says whether a body that is too large, or cut off, is that of a new pod. It relies on the order of fields of the API
 /// server: all that is needed stands before the object.
 pub(crate) fn outline(body: &[u8]) -> Option<Outline> {
-    let body = body.utf8_chunks().next()?.valid();
     let cut = || read(&head(body)?).ok();
-    cut().or_else(|| read(body).ok())
+    cut().or_else(|| read(str::from_utf8(body).ok()?).ok())
 }
 
 impl Outline {
@@ -310,6 +310,8 @@ impl Answer {
         if let Some(patch) = &self.patch {
             // Most of an answer is the patch, and its text needs no escapes.
             body.truncate(body.len() - END.len());
+            // No more than what is counted in the budget.
+            body.reserve_exact(PATCH.len() + patch.len().div_ceil(3) * 4 + 1 + END.len());
             body.push_str(PATCH);
             STANDARD.encode_string(patch, &mut body);
             body.push('"');

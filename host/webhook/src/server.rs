@@ -341,8 +341,9 @@ fn write(answer: &Answer, uid: &str) -> Reply {
 fn refused(endpoint: &'static str, error: &BadRequest, text: &[u8]) -> (Outcome, Reply) {
     let is_its_own = match error {
         BadRequest::TooLong | BadRequest::TooLarge | BadRequest::TooMany => true,
-        // If its outline can be read, its object is nested too deep, or it is no text.
+        // If its outline can be read, it is JSON that is nested too deep.
         BadRequest::NoReview(ReviewError::Malformed(error)) => error.is_syntax(),
+        // If its outline can be read, its object has bytes that no text has.
         BadRequest::NoReview(ReviewError::NotText(_)) => true,
         _ => false,
     };

@@ -126,14 +126,16 @@ impl Rule {
     /// The watch of a kind breaks before the change of this number, and is not answered when it lists again, until the rules are
     /// replaced: its client does not see what happens meanwhile.
     #[must_use]
-    pub fn unobserved(resource: &str, number: u64) -> [Self; 2] {
+    pub fn unobserved(resource: &str, number: u64) -> [Self; 3] {
         let changes = RequestFilter::from(&*format!("{CHANGE} {resource}"));
-        let mut lists = RequestFilter::from(&*format!("list {resource}"));
-        // Not what a pass reads.
-        lists.path = "sendInitialEvents=true".to_owned();
-        [
-            Self::once(changes, number, Fault::expired()),
-            Self::on(lists, Fault::Hold),
-        ]
+        // A list begins its watch, or comes in pages, some by label. What a pass reads has none of these parameters first.
+        let held = ["watch", "l"].map(|parameter| {
+            let mut lists = RequestFilter::from(&*format!("list {resource}"));
+            lists.path = format!("{resource}?&{parameter}");
+            Self::on(lists, Fault::Hold)
+        });
+        let [streamed, paged] = held;
+        let broken = Self::once(changes, number, Fault::expired());
+        [broken, streamed, paged]
     }
 }

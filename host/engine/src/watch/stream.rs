@@ -8,22 +8,24 @@ use std::time::Duration;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, stream};
 use kube::api::WatchParams;
-use kube::core::{Status, WatchEvent};
+use kube::core::WatchEvent;
 use kube::runtime::watcher::{Config, Error, Event, watcher};
 use kube::{Api, Resource};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::Watchable;
 
 /// The annotation of the bookmark that ends the list.
 const END: &str = "k8s.io/initial-events-end";
-/// How long the API server may send nothing before the list ends. One that lags waits for its cache; a list in pages waits for nothing.
+/// How long the API server may take for its first answer. It waits until its cache is new enough, or asks to come again.
+const FIRST: Duration = Duration::from_secs(10);
+/// How long it may send nothing before the list ends.
 const LIST_SILENCE: Duration = Duration::from_secs(5);
 /// How long it may send nothing after the time at which it ends each watch.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Returns the events of a kind, as [`watcher`] does. If the API server does not list by streams, or not in time, `watcher` lists in pages
-/// from then on.
+/// Returns the events of a kind, as [`watcher`] does. If the API server refuses to list by streams, or a list breaks off or takes too
+/// long, `watcher` lists in pages from then on: that may come through where a long answer does not.
 pub(super) fn listed_by_stream<K: Watchable>(
     api: Api<K>,
     config: Config,
@@ -48,8 +50,12 @@ type Events<K> = BoxStream<'static, Result<WatchEvent<K>, kube::Error>>;
 enum State<K> {
     /// The next request lists.
     Unlisted,
-    /// The list is on its way. `gone` went meanwhile.
-    Listing { events: Events<K>, gone: Vec<K> },
+    /// The list is on its way, until an instant at most. `gone` went meanwhile.
+    Listing {
+        events: Events<K>,
+        gone: Vec<K>,
+        until: Instant,
+    },
     /// The list is complete, but for those that went meanwhile.
     Listed {
         events: Events<K>,
@@ -75,17 +81,15 @@ type Step<K> = (Option<Result<Event<K>, Error>>, State<K>);
 impl<K: Watchable> Watch<K> {
     async fn step(&self, state: State<K>) -> Step<K> {
         match state {
-            State::Unlisted => match self.request("").await {
-                Ok(events) => {
-                    let gone = Vec::new();
-                    (Some(Ok(Event::Init)), State::Listing { events, gone })
-                }
-                Err(kube::Error::Api(status)) if is_final(&status) => (None, State::Refused),
-                Err(error) => (Some(Err(Error::WatchStartFailed(error))), State::Unlisted),
-            },
-            State::Listing { mut events, gone } => {
-                let event = timeout(LIST_SILENCE, events.next()).await.ok().flatten();
-                listing(event, events, gone)
+            State::Unlisted => self.list().await,
+            State::Listing {
+                mut events,
+                gone,
+                until,
+            } => {
+                let end = until.min(Instant::now() + LIST_SILENCE);
+                let event = timeout_at(end, events.next()).await.ok().flatten();
+                listing(event, events, (gone, until))
             }
             State::Listed {
                 events,
@@ -106,8 +110,8 @@ impl<K: Watchable> Watch<K> {
                 mut events,
                 version,
             } => {
-                let longest = Duration::from_secs(self.config.timeout.unwrap_or(290).into());
-                let event = timeout(longest + GRACE, events.next()).await.ok().flatten();
+                let event = timeout(self.longest(), events.next()).await;
+                let event = event.ok().flatten();
                 watching(event, events, version)
             }
             State::Ended { version } => match self.request(&version).await {
@@ -125,6 +129,32 @@ impl<K: Watchable> Watch<K> {
         }
     }
 
+    /// Begins a watch with a list.
+    async fn list(&self) -> Step<K> {
+        match timeout(FIRST, self.request("")).await {
+            Ok(Ok(events)) => {
+                let next = State::Listing {
+                    events,
+                    gone: Vec::new(),
+                    until: Instant::now() + self.longest(),
+                };
+                (Some(Ok(Event::Init)), next)
+            }
+            // Refused, perhaps because it does not know this; the watch with pages says what else is wrong.
+            Ok(Err(kube::Error::Api(status))) => {
+                tracing::debug!(kind = %self.api.resource_url(), %status, "no list by stream");
+                (None, State::Refused)
+            }
+            Ok(Err(error)) => (Some(Err(Error::WatchStartFailed(error))), State::Unlisted),
+            Err(_) => (None, State::Refused),
+        }
+    }
+
+    /// How long a watch may last, or be silent.
+    fn longest(&self) -> Duration {
+        Duration::from_secs(self.config.timeout.unwrap_or(290).into()) + GRACE
+    }
+
     /// Watches from a resourceVersion; without one, from a list that is as new as the request.
     async fn request(&self, version: &str) -> Result<Events<K>, kube::Error> {
         let params = WatchParams {
@@ -138,31 +168,33 @@ impl<K: Watchable> Watch<K> {
     }
 }
 
-/// Whether asking again would be answered the same: the API server does not know such lists, or allows lists and no watches.
-fn is_final(status: &Status) -> bool {
-    (400..500).contains(&status.code) && status.code != 429
-}
-
 fn listing<K: Watchable>(
     event: Option<Result<WatchEvent<K>, kube::Error>>,
     events: Events<K>,
-    mut gone: Vec<K>,
+    (mut gone, until): (Vec<K>, Instant),
 ) -> Step<K> {
+    let goes_on = |events, gone| State::Listing {
+        events,
+        gone,
+        until,
+    };
     match event {
         Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
             gone.retain(|it| !is_named_alike(it, &object));
-            let next = State::Listing { events, gone };
-            (Some(Ok(Event::InitApply(object))), next)
+            (Some(Ok(Event::InitApply(object))), goes_on(events, gone))
         }
         Some(Ok(WatchEvent::Deleted(object))) => {
             gone.push(object);
-            (None, State::Listing { events, gone })
+            (None, goes_on(events, gone))
         }
         Some(Ok(WatchEvent::Bookmark(mark))) => {
             if !mark.metadata.annotations.contains_key(END) {
-                return (None, State::Listing { events, gone });
+                return (None, goes_on(events, gone));
             }
             let version = mark.metadata.resource_version;
+            if version.is_empty() {
+                return (None, State::Refused);
+            }
             let next = State::Listed {
                 events,
                 gone,
@@ -170,8 +202,12 @@ fn listing<K: Watchable>(
             };
             (Some(Ok(Event::InitDone)), next)
         }
-        // Broken, ended or silent. A list in pages comes through where a long answer does not.
-        Some(Ok(WatchEvent::Error(_)) | Err(_)) | None => (None, State::Refused),
+        Some(Ok(WatchEvent::Error(status))) => {
+            (Some(Err(Error::WatchError(status.boxed()))), State::Refused)
+        }
+        Some(Err(error)) => (Some(Err(Error::WatchFailed(error))), State::Refused),
+        // Ended or silent.
+        None => (None, State::Refused),
     }
 }
 
@@ -180,7 +216,10 @@ fn watching<K: Watchable>(
     events: Events<K>,
     version: String,
 ) -> Step<K> {
-    let known = |object: &K| object.meta().resource_version.clone();
+    let known = |object: &K| {
+        let version = object.meta().resource_version.clone();
+        version.filter(|version| !version.is_empty())
+    };
     match event {
         Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
             let version = known(&object).unwrap_or(version);
@@ -193,7 +232,8 @@ fn watching<K: Watchable>(
             (Some(Ok(Event::Delete(object))), next)
         }
         Some(Ok(WatchEvent::Bookmark(mark))) => {
-            let version = mark.metadata.resource_version;
+            let new = mark.metadata.resource_version;
+            let version = if new.is_empty() { version } else { new };
             (None, State::Watching { events, version })
         }
         Some(Ok(WatchEvent::Error(status))) => {

@@ -52,6 +52,16 @@ fn values_that_differ_are_not_read_alike() {
 }
 
 #[test]
+fn each_byte_is_escaped_as_serde_json_does_wherever_it_stands() {
+    for byte in 0..=0x7f_u8 {
+        for before in 0..17 {
+            let text = format!("{}{}äx", "y".repeat(before), char::from(byte));
+            check(&json!(text));
+        }
+    }
+}
+
+#[test]
 fn strings_and_keys_are_escaped() {
     for text in [
         "", "a\"b", "\\", "\n", "a\u{1f}", "\u{7f}", "\u{2028}", "ümläut", "🦀", "/",

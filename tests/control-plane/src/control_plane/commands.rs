@@ -143,7 +143,8 @@ pub(super) fn etcd(programs: &Programs, layout: &Layout) -> Command {
     command
 }
 
-/// Logs every request, watches when they begin and when they end, without bodies, except those of the control plane's own programs, of which there are many.
+/// Logs every request when it is answered, and watches when they begin, too, without bodies. The requests of the control plane's own
+/// programs are left out: there are many.
 pub(super) fn audit_policy() -> String {
     format!(
         "\

@@ -93,9 +93,17 @@ async fn without_lists_by_stream_or_the_end_of_one_there_are_pages() {
         assert_eq!((shown, requests), (listed.clone(), 2));
     }
     let broken = body(&[event("ADDED", "b", "1")]);
-    let (shown, _) = shown(vec![broken, (200, page)], 5).await;
-    assert_eq!(shown[..2], ["init", "listed b@1"]);
-    assert_eq!(shown[2..], listed);
+    let ended = shown(vec![broken, (200, page.clone())], 5).await.0;
+    assert_eq!(ended[..2], ["init", "listed b@1"]);
+    assert_eq!(ended[2..], listed);
+    let lags =
+        json!({ "type": "ERROR", "object": status(504, "Timeout", "Too large resource version") });
+    let told = shown(vec![body(&[lags.to_string()]), (200, page)], 5)
+        .await
+        .0;
+    assert_eq!(told[0], "init");
+    assert!(told[1].contains("Too large"), "{told:?}");
+    assert_eq!(told[2..], listed);
 }
 
 #[tokio::test(start_paused = true)]
