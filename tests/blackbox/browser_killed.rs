@@ -12,6 +12,8 @@ use podloom_tests::{Operator, Scene, Watched};
 
 /// The name of the Browser, and of its pod.
 const NAME: &str = "b";
+/// How a status begins whose pod is gone.
+const LOST: &str = "Failed PodLost";
 
 /// What happens in a session.
 pub(crate) struct Plot {
@@ -99,6 +101,16 @@ impl Session {
     }
 }
 
+impl Session {
+    /// Whether the Browser that replaced another one lost its pod. KWOK deletes pods by name, and late on a busy machine: it may take
+    /// the next pod of that name.
+    fn lost_its_pod(&self, story: &[String]) -> bool {
+        self.plot.deeds.contains(&Deed::Replace)
+            && story.iter().any(|line| line.starts_with(LOST))
+            && self.pods.last(NAME).is_none()
+    }
+}
+
 impl Life for Session {
     async fn operator(&self, flags: &[&str]) -> (Proxy, Operator) {
         let proxy = self.scene.proxy();
@@ -119,7 +131,8 @@ impl Life for Session {
             self.act(story.iter().filter(|line| *line == "gone").count())
                 .await;
         }
-        let is_over = last == "gone" && self.done.get() == self.plot.deeds.len();
+        let is_done = self.done.get() == self.plot.deeds.len();
+        let is_over = last == "gone" && (is_done || self.lost_its_pod(&story));
         is_over.then_some(()).ok_or_else(|| format!("{story:?}"))
     }
 
@@ -143,12 +156,12 @@ impl Life for Session {
         let is_end = |line: &String| line.starts_with("Failed") || line.starts_with("Succe");
         let mut lives = story.split(|line| line == "gone");
         let is_once = lives.all(|life| life.iter().skip_while(|line| !is_end(line)).count() <= 1);
-        let is_lost = self.plot.deeds.contains(&Deed::DeletePod);
+        let is_lost = self.plot.deeds.contains(&Deed::DeletePod) || self.lost_its_pod(&story);
         let is_right = match self.plot.end {
             Some(end) => story.ends_with(&[end.to_owned(), "gone".to_owned()]),
-            None => !story.iter().any(|line| {
-                line.starts_with("Failed") && !(is_lost && line.starts_with("Failed PodLost"))
-            }),
+            None => !story
+                .iter()
+                .any(|line| line.starts_with("Failed") && !(is_lost && line.starts_with(LOST))),
         };
         let name = &self.scene.namespace;
         assert!(is_once && is_right, "{name}: {story:?}");

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 /// How long a server on this machine may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The answer to a request.
 pub struct Answer {
@@ -19,7 +19,7 @@ pub struct Answer {
 ///
 /// # Errors
 ///
-/// Fails if there is no answer within ten seconds, or none that is HTTP.
+/// Fails if there is no answer within half a minute, or none that is HTTP.
 pub fn get(address: SocketAddr, path: &str) -> io::Result<Answer> {
     send(address, "GET", path, "")
 }

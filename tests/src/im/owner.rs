@@ -64,7 +64,7 @@ impl ImOwner {
     ///
     /// # Errors
     ///
-    /// Fails if there is no answer within ten seconds.
+    /// Fails if there is no answer within half a minute.
     pub fn try_ask(&self, request: &str, kind: &str, body: &str) -> std::io::Result<Answer> {
         let authorization = json!([self.owner, self.cloud]);
         let headers = format!(

@@ -69,7 +69,7 @@ async fn idle<V: Variety>(scene: Scene) {
     scene.lit::<V>("last", json!({})).await;
     let passes = looks() - before;
     // One for each change of somebody else. If our own writes began passes, there were twice as many; a busy machine may add a few.
-    let expected = SPOILED..SPOILED + SPOILED / 4;
+    let expected = SPOILED..SPOILED + SPOILED / 2;
     assert!(expected.contains(&passes), "{passes} passes");
 }
 
