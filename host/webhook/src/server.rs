@@ -336,7 +336,7 @@ fn write(answer: &Answer, uid: &str) -> Reply {
     }
 }
 
-/// Answers a request that could not be read. A new pod is denied if the reason is its own size or depth, or the size of what its
+/// Answers a request that could not be read. A new pod is denied if the reason is its own size, depth or bytes, or the size of what its
 /// namespace sends at the same time: with failurePolicy Ignore, it would pass without plugins.
 fn refused(endpoint: &'static str, error: &BadRequest, text: &[u8]) -> (Outcome, Reply) {
     let is_its_own = match error {

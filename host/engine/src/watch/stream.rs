@@ -37,7 +37,11 @@ pub(super) fn listed_by_stream<K: Watchable>(
             let (event, next) = watch.step(state).await;
             match (event, next) {
                 (Some(event), next) => return Some((event, (watch, next))),
-                (None, State::Refused) => return None,
+                (None, State::Refused) => {
+                    let kind = watch.api.resource_url();
+                    tracing::debug!(kind, "no list by stream, so lists come in pages");
+                    return None;
+                }
                 (None, next) => state = next,
             }
         }
@@ -140,13 +144,9 @@ impl<K: Watchable> Watch<K> {
                 };
                 (Some(Ok(Event::Init)), next)
             }
-            // Refused, perhaps because it does not know this; the watch with pages says what else is wrong.
-            Ok(Err(kube::Error::Api(status))) => {
-                tracing::debug!(kind = %self.api.resource_url(), %status, "no list by stream");
-                (None, State::Refused)
-            }
+            // Perhaps it does not know this. If something else is wrong, the watch with pages says what.
+            Ok(Err(kube::Error::Api(_))) | Err(_) => (None, State::Refused),
             Ok(Err(error)) => (Some(Err(Error::WatchStartFailed(error))), State::Unlisted),
-            Err(_) => (None, State::Refused),
         }
     }
 

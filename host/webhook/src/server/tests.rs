@@ -218,6 +218,22 @@ async fn a_pod_that_is_too_large_to_be_read_is_denied() {
     }
 }
 
+/// The API server sends no such body. With failurePolicy Ignore, its pod would pass without plugins.
+#[tokio::test]
+async fn a_pod_whose_review_is_no_text_is_denied() {
+    let (router, _) = endpoints();
+    let review = r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"7","kind":{"version":"v1","kind":"Pod"},"operation":"CREATE","userInfo":{"username":"USER"},"object":{"a":"OBJECT"}}}"#;
+    for part in ["USER", "OBJECT"] {
+        let (before, after) = review.split_once(part).expect("it is there");
+        let body = [before.as_bytes(), b"\xff", after.as_bytes()].concat();
+        let (status, text) = send(&router, post(body)).await;
+        let answer: Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(status, StatusCode::OK, "{part}: {text}");
+        assert_eq!(answer["response"]["status"]["code"], 422, "{part}: {text}");
+        assert!(text.contains("invalid utf-8"), "{part}: {text}");
+    }
+}
+
 #[tokio::test]
 async fn a_body_that_is_too_long_is_refused() {
     let (router, _) = endpoints();

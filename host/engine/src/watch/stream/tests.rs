@@ -98,12 +98,16 @@ async fn without_lists_by_stream_or_the_end_of_one_there_are_pages() {
     assert_eq!(ended[2..], listed);
     let lags =
         json!({ "type": "ERROR", "object": status(504, "Timeout", "Too large resource version") });
-    let told = shown(vec![body(&[lags.to_string()]), (200, page)], 5)
+    let lagging = shown(vec![body(&[lags.to_string()]), (200, page.clone())], 5)
         .await
         .0;
-    assert_eq!(told[0], "init");
-    assert!(told[1].contains("Too large"), "{told:?}");
-    assert_eq!(told[2..], listed);
+    assert_eq!(lagging[0], "init");
+    assert!(lagging[1].contains("Too large"), "{lagging:?}");
+    assert_eq!(lagging[2..], listed);
+    // Nobody could go on from such an end.
+    let nowhere = shown(vec![body(&[end("")]), (200, page)], 4).await.0;
+    assert_eq!(nowhere[0], "init");
+    assert_eq!(nowhere[1..], listed);
 }
 
 #[tokio::test(start_paused = true)]
