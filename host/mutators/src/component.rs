@@ -55,7 +55,8 @@ pub(crate) fn compile(
         let code = encode_and_compile(&compiler, &wasm, &names)?;
         Ok((names, code))
     };
-    compile_in_turn(&engine.turn, inspect, compile, until)
+    let priority = engine.compile_priority();
+    compile_in_turn(&engine.turn, priority, inspect, compile, until)
 }
 
 fn encode_and_compile(

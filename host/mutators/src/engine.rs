@@ -7,6 +7,8 @@ use std::time::Duration;
 use std::{fmt, io, thread};
 
 use podloom_turns::{Lines, lock};
+use rayon::ThreadPoolBuilder;
+use thread_priority::{ThreadPriority, set_current_thread_priority};
 use wasmtime::{Config, OptLevel, PoolingAllocationConfig};
 
 use crate::error::PluginError;
@@ -103,6 +105,14 @@ impl Engine {
         self.permits.are_busy()
     }
 
+    /// How plugins compile now.
+    pub(crate) fn compile_priority(&self) -> CompilePriority {
+        match lock(&self.permits.count).serves {
+            true => CompilePriority::Low,
+            false => CompilePriority::Normal,
+        }
+    }
+
     /// Waits for a permit, which is held until it is dropped; none if the deadline passes first.
     pub(crate) fn permit(&self, purpose: CallPurpose, until: Until) -> Option<Permit<'_>> {
         let permit = self.permits.acquire(purpose, until);
@@ -193,7 +203,19 @@ fn pool(permits: usize) -> PoolingAllocationConfig {
 
 /// Stack size of the thread: Cranelift and the encoder recurse over hostile input.
 const STACK: usize = 16 << 20;
+/// The compiler's low priority, from 0 to 99; others have 50. This is a nice value of 9: beside threads that keep a processor busy, it gets
+/// an eighth of it.
+const LOW_PRIORITY: u8 = 25;
 const TOO_LONG: &str = "was not compiled in time: building the chain took too long";
+
+/// How much of the processors a compiler takes from other work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CompilePriority {
+    /// Its share: pods wait for the chain, or for nothing.
+    Normal,
+    /// Next to nothing: an earlier chain has been serving pods, and more of them may come at any moment.
+    Low,
+}
 
 /// Inspects a plugin, then compiles it if the inspection found nothing wrong. Both run on a thread of their own, so a panic
 /// of the compiler over hostile input becomes an error, and the process goes on.
@@ -203,6 +225,7 @@ const TOO_LONG: &str = "was not compiled in time: building the chain took too lo
 /// not wait for other plugins, so a bad file is refused at once.
 pub(crate) fn compile_in_turn<L: Send + 'static, T: Send + 'static>(
     turn: &Arc<Mutex<()>>,
+    priority: CompilePriority,
     inspect: impl FnOnce() -> Result<L, PluginError> + Send + 'static,
     compile: impl FnOnce(L) -> Result<T, PluginError> + Send + 'static,
     until: Until,
@@ -217,7 +240,12 @@ pub(crate) fn compile_in_turn<L: Send + 'static, T: Send + 'static>(
         let _one_at_a_time = lock(&turn);
         // The caller may have given up while another plugin was compiled.
         if !until.is_over() {
-            drop(answer.send(compile(inspected)));
+            let compile = || compile(inspected);
+            let compiled = match priority {
+                CompilePriority::Normal => compile(),
+                CompilePriority::Low => at_low_priority(compile),
+            };
+            drop(answer.send(compiled));
         }
     };
     let thread = thread::Builder::new()
@@ -242,6 +270,19 @@ pub(crate) fn compile_in_turn<L: Send + 'static, T: Send + 'static>(
                 format!("does not compile: the compiler panicked: {panic}").into()
             }
         }),
+    }
+}
+
+/// Compiles on threads of a low priority, this thread included. They end with it: a priority can only be lowered.
+fn at_low_priority<T: Send>(compile: impl FnOnce() -> T + Send) -> T {
+    let lowered = LOW_PRIORITY.try_into().map(ThreadPriority::Crossplatform);
+    if let Ok(Err(error)) = lowered.map(set_current_thread_priority) {
+        tracing::debug!(?error, "plugins compile at the same priority as all else");
+    }
+    // The compiler's usual threads are those of the process. Threads of its own have the priority of this one, which starts them.
+    match ThreadPoolBuilder::new().stack_size(STACK).build() {
+        Ok(pool) => pool.install(compile),
+        Err(_) => compile(),
     }
 }
 
@@ -280,6 +321,8 @@ struct PermitCounts {
     waiting: usize,
     /// Calls for pods and trials.
     running: usize,
+    /// Whether there was a call for a pod.
+    serves: bool,
     clock: ClockState,
 }
 
@@ -299,6 +342,7 @@ impl Permits {
                 free: pods,
                 waiting: 0,
                 running: 0,
+                serves: false,
                 clock: ClockState::Ticks,
             }),
             pod_ended: Condvar::new(),
@@ -318,6 +362,7 @@ impl Permits {
                 count.waiting -= 1;
             }
             count.free = count.free.checked_sub(1)?;
+            count.serves = true;
         }
         count.running += 1;
         let clock_rests = count.clock == ClockState::Rests;

@@ -1,8 +1,10 @@
+use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use super::super::CompilePriority::{Low, Normal};
 use super::super::{TOO_LONG, compile_in_turn};
 use crate::error::PluginError;
 use crate::request::Until;
@@ -11,20 +13,30 @@ type Compiled = Result<u32, PluginError>;
 
 /// Compiles something that needs no inspection.
 fn compile(turn: &Arc<Mutex<()>>, number: u32) -> Compiled {
-    compile_in_turn(turn, || Ok(()), move |()| Ok(number), Until::DONE)
+    compile_in_turn(turn, Normal, || Ok(()), move |()| Ok(number), Until::DONE)
 }
 
 #[test]
 fn a_panic_while_compiling_is_an_error() {
     let turn = Arc::default();
-    let panicked: Compiled =
-        compile_in_turn(&turn, || Ok(()), |()| panic!("no such opcode"), Until::DONE);
+    let panicked: Compiled = compile_in_turn(
+        &turn,
+        Normal,
+        || Ok(()),
+        |()| panic!("no such opcode"),
+        Until::DONE,
+    );
     assert_eq!(
         panicked.expect_err("an error").to_string(),
         "does not compile: the compiler panicked: no such opcode"
     );
-    let panicked: Compiled =
-        compile_in_turn(&turn, || panic!("no such type"), |()| Ok(1), Until::DONE);
+    let panicked: Compiled = compile_in_turn(
+        &turn,
+        Normal,
+        || panic!("no such type"),
+        |()| Ok(1),
+        Until::DONE,
+    );
     assert_eq!(
         panicked,
         Err("does not compile: the compiler panicked: no such type".into())
@@ -44,6 +56,7 @@ fn nobody_waits_for_a_plugin_that_compiles_too_long() {
         let (stuck, begun) = (Arc::clone(&stuck), Arc::clone(&has_begun));
         let slow: Compiled = compile_in_turn(
             &turn,
+            Normal,
             || Ok(()),
             move |()| {
                 begun.store(true, Ordering::SeqCst);
@@ -60,6 +73,7 @@ fn nobody_waits_for_a_plugin_that_compiles_too_long() {
     let compiles = Arc::clone(&was_compiled);
     let next: Compiled = compile_in_turn(
         &turn,
+        Normal,
         || Ok(()),
         move |()| {
             compiles.store(true, Ordering::SeqCst);
@@ -71,6 +85,7 @@ fn nobody_waits_for_a_plugin_that_compiles_too_long() {
     // A refusal needs no turn.
     let refused: Compiled = compile_in_turn(
         &turn,
+        Normal,
         || Err::<(), _>("is too large".into()),
         |()| Ok(3),
         Until::DONE,
@@ -84,4 +99,28 @@ fn nobody_waits_for_a_plugin_that_compiles_too_long() {
         thread::yield_now();
     }
     assert!(!was_compiled.load(Ordering::SeqCst));
+}
+
+/// The nice value of this thread.
+fn nice() -> i64 {
+    let stat = fs::read_to_string("/proc/thread-self/stat").expect("a file of the kernel");
+    // The name before it may contain spaces, but no closing parenthesis.
+    let (_, after) = stat.rsplit_once(')').expect("a name");
+    let nice = after.split_whitespace().nth(16).expect("a nice value");
+    nice.parse().expect("a number")
+}
+
+#[test]
+fn a_compiler_of_low_priority_takes_little_from_others() {
+    let compile = |priority| {
+        let compile = |()| Ok((nice(), rayon::broadcast(|_| nice())));
+        compile_in_turn(&Arc::default(), priority, || Ok(()), compile, Until::DONE).expect("nices")
+    };
+    let ours = nice();
+    let (here, all) = compile(Low);
+    assert!(here > ours, "{here}");
+    assert!(all.iter().all(|&nice| nice == here), "{all:?}");
+    let (here, all) = compile(Normal);
+    assert_eq!(here, ours, "the next one has a thread of its own");
+    assert!(all.iter().all(|&nice| nice == ours), "{all:?}");
 }
