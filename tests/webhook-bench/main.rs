@@ -7,6 +7,7 @@
 
 mod chains;
 mod client;
+mod kubewarden;
 mod limit;
 mod operator;
 mod ours;
@@ -39,7 +40,7 @@ struct Arguments {
     /// How many reviews a second are due in the rows at a fixed rate, instead of `--load`.
     #[arg(long, value_name = "REVIEWS", value_parser = positive)]
     rate: Option<f64>,
-    /// The same as a share of what three plugins reached over TLS without a fixed rate.
+    /// The same as a share of what is answered if twice as many are due as three plugins reach over TLS without a fixed rate.
     #[arg(long, value_name = "PERCENT", default_value = "80%", value_parser = percent)]
     load: f64,
     /// How long a row at a fixed rate takes, in seconds.
@@ -47,6 +48,8 @@ struct Arguments {
     paced_seconds: u64,
     #[command(flatten)]
     disturbances: Disturbances,
+    #[command(flatten)]
+    kubewarden: kubewarden::Options,
     /// The operator's binary.
     #[arg(long, value_name = "FILE", required_unless_present_any = ["url", "answer_always"])]
     podloom: Option<PathBuf>,

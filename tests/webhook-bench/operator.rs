@@ -54,6 +54,14 @@ fn forbidding() -> Result<SocketAddr> {
     Ok(address)
 }
 
+/// Writes a certificate and its key into a directory, under the names of a Secret.
+pub(crate) fn certificate(directory: &Path) -> Result<()> {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
+    fs::write(directory.join("tls.crt"), made.cert.pem())?;
+    fs::write(directory.join("tls.key"), made.signing_key.serialize_pem())?;
+    Ok(())
+}
+
 /// A process that is killed when this is dropped.
 pub(crate) struct Process(pub(crate) Child);
 
@@ -103,9 +111,7 @@ impl Served {
         let at = |name: &str| files.path().join(name);
         fs::create_dir(at("tls"))?;
         fs::write(at("kubeconfig"), kubeconfig(forbidding()?))?;
-        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
-        fs::write(at("tls/tls.crt"), made.cert.pem())?;
-        fs::write(at("tls/tls.key"), made.signing_key.serialize_pem())?;
+        certificate(&at("tls"))?;
         let mut command = Command::new(podloom);
         command
             .args(["run", "--controllers", "none", "--webhook", "127.0.0.1:0"])

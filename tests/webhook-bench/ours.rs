@@ -8,6 +8,7 @@ use hyper::body::Bytes;
 
 use crate::chains::{ChainUnderTest, Files};
 use crate::client::Target;
+use crate::kubewarden::Kubewarden;
 use crate::limit::Limit;
 use crate::operator::Served;
 use crate::paced::{Disturbances, Paced};
@@ -17,6 +18,9 @@ use crate::{Arguments, rows};
 
 /// The row that the goals are about.
 const THREE: &str = "three plugins, TLS";
+/// The row with more reviews than can be answered. A schedule costs more than clients that wait for their answers.
+const FULL: &str = "three plugins, TLS, as many as can be";
+const KUBEWARDEN: &str = "Kubewarden's policy-server, TLS";
 const LIMIT: &str = "limit: the same answer without any work, TLS";
 
 const CPU: Goal = Goal {
@@ -28,6 +32,21 @@ const CPU_ALONE: Goal = Goal {
     key: "webhook_cpu_ms_alone",
     what: "CPU ms each, one connection, against the limit",
     most: None,
+};
+const KUBEWARDEN_CPU: Goal = Goal {
+    key: "kubewarden_cpu_share",
+    what: "CPU against Kubewarden, most connections",
+    most: Some(0.14),
+};
+const KUBEWARDEN_CPU_ALONE: Goal = Goal {
+    key: "kubewarden_cpu_share_alone",
+    what: "CPU against Kubewarden, one connection",
+    most: Some(0.2),
+};
+const KUBEWARDEN_P99: Goal = Goal {
+    key: "kubewarden_p99_share",
+    what: "p99 against Kubewarden, most connections",
+    most: Some(0.25),
 };
 const LATENCY: Goal = Goal {
     key: "webhook_p999_ms",
@@ -68,10 +87,11 @@ pub(crate) async fn measure(arguments: &Arguments, review: &Bytes) -> Result<Rep
                 // With the same answer, and at nearly the same time.
                 let answer = target.ask(&mut target.connect().await?, review).await?;
                 report.rows.extend(limit(arguments, &answer, review).await?);
+                report.rows.extend(kubewarden(arguments, review).await?);
             }
         }
     }
-    cpu(arguments, &mut report);
+    alone_and_together(arguments, &mut report);
     let files = ChainUnderTest::Three.files(plugins)?;
     start(podloom, &files, review, &mut report).await?;
     at_a_fixed_rate(arguments, (podloom, files), review, &mut report).await?;
@@ -86,12 +106,34 @@ async fn limit(arguments: &Arguments, answer: &[u8], review: &Bytes) -> Result<V
     rows(arguments, &target, Some(limit.id()), review, name).await
 }
 
-fn cpu(arguments: &Arguments, report: &mut Report) {
-    for (goal, connections) in [(&CPU, arguments.most()), (&CPU_ALONE, 1)] {
+/// The rows of a server that does much the same, if they are asked for.
+async fn kubewarden(arguments: &Arguments, review: &Bytes) -> Result<Vec<Measured>> {
+    let started = Kubewarden::start(&arguments.kubewarden, review).await?;
+    let Some(server) = started else {
+        return Ok(Vec::new());
+    };
+    let (name, pid) = (KUBEWARDEN.to_owned(), Some(server.id()));
+    rows(arguments, &server.target, pid, review, name).await
+}
+
+/// The goals of reviews without a fixed rate.
+fn alone_and_together(arguments: &Arguments, report: &mut Report) {
+    let most = arguments.most();
+    for (goal, share, connections) in [
+        (&CPU, &KUBEWARDEN_CPU, most),
+        (&CPU_ALONE, &KUBEWARDEN_CPU_ALONE, 1),
+    ] {
         let cpu = |chain| report.row(chain, connections)?.cpu_ms;
-        if let (Some(reached), against) = (cpu(THREE), cpu(LIMIT)) {
-            report.reached(goal, reached, against);
+        let (ours, limit, theirs) = (cpu(THREE), cpu(LIMIT), cpu(KUBEWARDEN));
+        let Some(ours) = ours else { continue };
+        report.reached(goal, ours, limit);
+        if let Some(theirs) = theirs {
+            report.reached(share, rounded(ours / theirs), None);
         }
+    }
+    let p99 = |chain| Some(report.row(chain, most)?.p99_ms);
+    if let (Some(ours), Some(theirs)) = (p99(THREE), p99(KUBEWARDEN)) {
+        report.reached(&KUBEWARDEN_P99, rounded(ours / theirs), None);
     }
 }
 
@@ -128,13 +170,23 @@ async fn at_a_fixed_rate(
         target: served.target()?,
         review: review.clone(),
         connections: arguments.most(),
-        rate: arguments.rate.unwrap_or(reached * arguments.load).round(),
-        time: Duration::from_secs(seconds),
+        rate: reached * 2.0,
+        time: Duration::from_secs(arguments.seconds),
     };
-    let paced = Paced {
+    let mut paced = Paced {
         served,
         files,
         schedule,
+    };
+    paced.schedule.rate = match arguments.rate {
+        Some(rate) => rate,
+        None => {
+            let row = paced.row(FULL, arguments.seconds, Disturbances::default());
+            let row = row.await?;
+            let rate = row.figures.requests_per_second * arguments.load;
+            report.rows.push(row);
+            rate.round()
+        }
     };
     let mut against = None;
     if disturbances != Disturbances::default() {

@@ -30,7 +30,7 @@ pub(crate) struct Measured {
 pub(crate) struct Figures {
     pub(crate) requests_per_second: f64,
     pub(crate) p50_ms: f64,
-    p99_ms: f64,
+    pub(crate) p99_ms: f64,
     pub(crate) p999_ms: f64,
     max_ms: f64,
     pub(crate) failures: usize,
@@ -134,7 +134,7 @@ impl Report {
             return;
         }
         eprintln!(
-            "\n{:<50} {:<20} {:>8} {:>8} {:>8} {:>6}",
+            "\n{:<50} {:<26} {:>8} {:>8} {:>8} {:>6}",
             "what", "key", "reached", "at most", "against", "ratio"
         );
         for reached in &self.goals {
@@ -143,7 +143,7 @@ impl Report {
             let verdict = if is_missed { "  MISSED" } else { "" };
             let [most, against, ratio] = [*most, reached.against, reached.ratio()].map(or_dash);
             eprintln!(
-                "{what:<50} {key:<20} {:>8} {most:>8} {against:>8} {ratio:>6}{verdict}",
+                "{what:<50} {key:<26} {:>8} {most:>8} {against:>8} {ratio:>6}{verdict}",
                 reached.value
             );
         }
