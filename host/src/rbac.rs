@@ -1,11 +1,12 @@
 //! `podloom rbac`: prints the rights in the table of duties as manifests.
 
+mod background;
 mod clients;
-mod drift;
 mod operator;
 mod text;
 mod users;
 
+use self::background::Background;
 use crate::cli::{RbacArguments, Whose};
 use crate::error::CommandError;
 use crate::output;
@@ -18,16 +19,8 @@ pub(crate) fn run(arguments: &RbacArguments) -> Result<(), CommandError> {
         Whose::Operator => rows
             .map(|row| operator::manifests(row, arguments))
             .collect(),
-        Whose::Drift if !namespaces.is_empty() => {
-            return Err(CommandError::Usage(
-                "--namespace does not go with --for drift: it prints a ClusterRole, which has no namespace; bind it in single namespaces with RoleBindings of your own"
-                    .to_owned(),
-            ));
-        }
-        Whose::Drift => vec![drift::manifests(
-            &arguments.webhook_name,
-            &arguments.operator_namespace,
-        )],
+        Whose::Drift => vec![of_leader(&background::DRIFT, "drift", arguments)?],
+        Whose::Gate => vec![of_leader(&background::GATE, "gate", arguments)?],
         Whose::Users if !namespaces.is_empty() => {
             return Err(CommandError::Usage(
                 "--namespace does not go with --for users: their roles are ClusterRoles, which have no namespace"
@@ -40,4 +33,19 @@ pub(crate) fn run(arguments: &RbacArguments) -> Result<(), CommandError> {
             .collect(),
     };
     output::print(&texts.join("---\n"))
+}
+
+/// The rights of what the leader of the webhooks does in the background.
+fn of_leader(
+    of: &Background,
+    whose: &str,
+    arguments: &RbacArguments,
+) -> Result<String, CommandError> {
+    if !arguments.namespaces().is_empty() {
+        return Err(CommandError::Usage(format!(
+            "--namespace does not go with --for {whose}: it prints a ClusterRole, which has no namespace; bind it in single namespaces with RoleBindings of your own"
+        )));
+    }
+    let (webhook, namespace) = (&arguments.webhook_name, &arguments.operator_namespace);
+    Ok(background::manifests(of, webhook, namespace))
 }

@@ -82,6 +82,8 @@ fn contradiction(arguments: &RunArguments) -> Option<String> {
         ));
     } else if !has_webhook && !arguments.webhook.drift_interval.is_zero() {
         "--webhook-drift-interval needs --webhook: the replicas that serve the webhooks look for pods that missed them"
+    } else if !has_webhook && arguments.webhook.gate {
+        "--webhook-gate needs --webhook: pods that wait at the gate are let through by the webhooks"
     } else {
         return None;
     };

@@ -40,6 +40,7 @@ mod cleaner_watches;
 mod configuration;
 mod console;
 mod drift;
+mod gate;
 mod helm_chart;
 mod infrastructure;
 mod infrastructure_faults;

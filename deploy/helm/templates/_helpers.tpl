@@ -162,3 +162,12 @@ projected:
 {{- include "podloom.name" (list . "webhook") }}-cert-manager
 {{- end -}}
 {{- end -}}
+
+{{/* Which namespaces the webhook is asked about, as YAML. */}}
+{{- define "podloom.selector" -}}
+{{- $selector := deepCopy .Values.webhook.namespaceSelector }}
+{{- $system := list "kube-system" "kube-public" "kube-node-lease" .Release.Namespace | uniq }}
+{{- $rule := dict "key" "kubernetes.io/metadata.name" "operator" "NotIn" "values" $system }}
+{{- $_ := set $selector "matchExpressions" (append ($selector.matchExpressions | default list) $rule) }}
+{{- toYaml $selector }}
+{{- end -}}

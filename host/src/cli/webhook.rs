@@ -90,6 +90,12 @@ pub(crate) struct WebhookArguments {
     #[arg(id = "webhook_drift_interval", long = "webhook-drift-interval", value_name = "TIME", env = "PODLOOM_WEBHOOK_DRIFT_INTERVAL", default_value = "0s", value_parser = duration::parse)]
     pub(crate) drift_interval: Duration,
 
+    /// Have pods that wait at the gate made anew once a webhook answers: those that were created while none did. One replica evicts
+    /// them, and their controllers make others. It needs deploy/options/gate, which puts the gate on new pods, and the rights that
+    /// podloom rbac --for gate prints.
+    #[arg(long = "webhook-gate", env = "PODLOOM_WEBHOOK_GATE")]
+    pub(crate) gate: bool,
+
     /// Serve without TLS, to measure what TLS costs. The API server never connects without TLS.
     #[arg(long = "webhook-without-tls", hide = true)]
     pub(crate) without_tls: bool,

@@ -14,9 +14,9 @@ use podloom_controllers::duties::Object;
 use podloom_mutation::PodMutator;
 use podloom_turns::{Limits, Lines};
 use podloom_webhook::{
-    CertificateMetrics, CertificateSlot, ClusterNamespaces, Namespaces, ObjectWebhook, OwnSetup,
-    Owners, PeerTurns, PodWebhook, Webhook, WebhookMetrics, issue as issue_certificates,
-    parse_hosts, router, serve_files, serve_own, server_config,
+    CertificateMetrics, CertificateSlot, ClusterNamespaces, GateMetrics, GatedPods, Namespaces,
+    ObjectWebhook, OwnSetup, Owners, PeerTurns, PodWebhook, Webhook, WebhookMetrics,
+    issue as issue_certificates, parse_hosts, router, serve_files, serve_own, server_config,
 };
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
@@ -26,6 +26,8 @@ use super::connections::{self, ConnectionLimits, Server, WhenFull};
 use super::drift::DriftTask;
 use super::duty::Work;
 use super::parts::{Parts, own_namespace};
+use super::state::OperatorState;
+use crate::mutator::NoChainPolicy;
 
 /// For the API server, whose calls come from few addresses. It closes connections that it has not used for 90 seconds, and must be the
 /// one that does: a review that it sends while we close is lost.
@@ -127,14 +129,69 @@ fn own(parts: &Parts<'_>, metrics: CertificateMetrics) -> Result<OwnSetup> {
     })
 }
 
-/// The work of the leader: it renews the certificates that the operator makes itself, and looks for drift if it shall. With files
-/// for certificates there is nothing to renew.
-pub(super) fn lead(certificates: Option<Certificates>, drift: Option<DriftTask>) -> Work {
+/// What the leader does if it shall.
+#[derive(Clone)]
+pub(super) struct Leading {
+    /// Renews the certificates that the operator makes itself. With files for certificates there is nothing to renew.
+    certificates: Option<Certificates>,
+    /// Looks for drift.
+    drift: Option<DriftTask>,
+    /// Has pods made anew that wait at the gate.
+    gate: Option<GatedPods>,
+}
+
+impl Leading {
+    pub(super) fn of(
+        parts: &Parts<'_>,
+        state: &OperatorState,
+        certificates: Option<&Certificates>,
+        registry: &mut Registry,
+    ) -> Self {
+        Self {
+            certificates: certificates.cloned(),
+            drift: DriftTask::of(parts, state, registry),
+            gate: gated_pods(parts, state, registry),
+        }
+    }
+}
+
+/// None if it is switched off.
+fn gated_pods(
+    parts: &Parts<'_>,
+    state: &OperatorState,
+    registry: &mut Registry,
+) -> Option<GatedPods> {
+    let arguments = parts.arguments;
+    if !arguments.webhook.gate {
+        return None;
+    }
+    let slot = Arc::clone(&state.slot);
+    let passes_without = state.no_chain_policy == NoChainPolicy::PassThrough;
+    Some(GatedPods {
+        client: parts.client.clone(),
+        namespaces: arguments.namespaces(),
+        owners: arguments.webhook.pod_owners.clone(),
+        is_ready: Arc::new(move || passes_without || slot.serving().chain.is_some()),
+        metrics: GateMetrics::register(registry),
+        sent: parts.metrics.events.clone(),
+        instance: parts.instance.clone(),
+    })
+}
+
+/// The work of the leader.
+pub(super) fn lead(leading: Leading) -> Work {
     Box::new(move |duty| {
-        let (certificates, stop) = (certificates.clone(), duty.stop.clone());
-        let looking = match drift.clone() {
-            Some(drift) => drift.run().boxed(),
-            None => future::pending().boxed(),
+        let (leading, stop) = (leading.clone(), duty.stop.clone());
+        let Leading {
+            certificates,
+            drift,
+            gate,
+        } = leading;
+        let looking = OptionFuture::from(drift.map(DriftTask::run));
+        let freeing = OptionFuture::from(gate.map(GatedPods::run));
+        let background = async {
+            future::join(looking, freeing).await;
+            future::pending().await
         };
         let issuing = async move {
             match certificates {
@@ -149,7 +206,7 @@ pub(super) fn lead(certificates: Option<Certificates>, drift: Option<DriftTask>)
         async move {
             tokio::select! {
                 () = issuing => Ok(()),
-                () = looking => Ok(()),
+                () = background => Ok(()),
             }
         }
         .boxed()

@@ -24,7 +24,6 @@ use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
 use super::candidate::CandidateChain;
-use super::drift::DriftTask;
 use super::duty::{Candidate, DutyTask, Work};
 use super::history::History;
 use super::loading::{self, Loading};
@@ -32,7 +31,7 @@ use super::metrics::{DutyMetrics, ProcessMetrics};
 use super::parts::{self, Parts};
 use super::preflight::Preflight;
 use super::state::{DutyState, OperatorState};
-use super::webhook::{self, Certificates};
+use super::webhook::{self, Certificates, Leading};
 use crate::cli::{PortalArguments, RunArguments};
 use crate::client::{self, Requests};
 use crate::mutator::{ChainMutator, InTurns, NoChainPolicy};
@@ -85,8 +84,7 @@ pub(super) fn operator(
         certificate,
         ..operator_state(&parts, &duty_metrics, stop)
     });
-    let drift = DriftTask::of(&parts, &state, ours);
-    let shared = (certificates.as_ref(), drift.as_ref());
+    let leading = Leading::of(&parts, &state, certificates.as_ref(), ours);
     let identity = parts::identity(&arguments.own_pod);
     let duties = arguments.duties().into_iter().zip(&state.duties);
     let duty_tasks = duties.map(|(duty, duty_state)| {
@@ -97,7 +95,7 @@ pub(super) fn operator(
             preflight: preflight(row, &parts, candidate.as_ref(), &requests),
             state: Arc::clone(duty_state),
             ready: first_chain(arguments, row, &state),
-            work: work(duty, &parts, &state, shared)?,
+            work: work(duty, &parts, &state, &leading)?,
             candidate,
         })
     });
@@ -217,12 +215,7 @@ fn first_chain(
 }
 
 /// Starts what a duty does while this replica leads. A new duty needs an arm here.
-fn work(
-    duty: Duty,
-    parts: &Parts<'_>,
-    state: &OperatorState,
-    (certificates, drift): (Option<&Certificates>, Option<&DriftTask>),
-) -> Result<Work> {
+fn work(duty: Duty, parts: &Parts<'_>, state: &OperatorState, leading: &Leading) -> Result<Work> {
     let arguments = parts.arguments;
     let own = match duty {
         Duty::Browser => DutySetup::Browser(BrowserSetup {
@@ -237,7 +230,7 @@ fn work(
             workers: arguments.cleaner.workers,
             evaluation_threads: arguments.cleaner.evaluation_threads.into(),
         }),
-        Duty::Webhook => return Ok(webhook::lead(certificates.cloned(), drift.cloned())),
+        Duty::Webhook => return Ok(webhook::lead(leading.clone())),
     };
     let setup = Setup {
         client: parts.client.clone(),

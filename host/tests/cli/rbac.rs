@@ -5,7 +5,7 @@ use std::fs;
 use super::{podloom, root};
 
 /// The files of deploy/, and the commands that print them.
-const FILES: [(&str, &[&str]); 20] = [
+const FILES: [(&str, &[&str]); 21] = [
     ("controllers/browser/rbac.yaml", &["rbac"]),
     (
         "controllers/browser/users.yaml",
@@ -58,6 +58,7 @@ const FILES: [(&str, &[&str]); 20] = [
         ],
     ),
     ("options/drift/rbac.yaml", &["rbac", "--for", "drift"]),
+    ("options/gate/rbac.yaml", &["rbac", "--for", "gate"]),
     ("namespaced/rbac.yaml", &["rbac", "--namespace", "browsers"]),
     // The chart replaces the namespace by those of its values.
     (

@@ -5,6 +5,7 @@
 
 mod budget;
 mod certificates;
+mod gate;
 mod metrics;
 mod mutate;
 mod namespaces;
@@ -17,6 +18,7 @@ pub use certificates::{
     CertificateMetrics, CertificateSlot, OwnSetup, issue, parse_hosts, serve_files, serve_own,
     server_config,
 };
+pub use gate::{GateMetrics, GatedPods};
 pub use metrics::WebhookMetrics;
 pub use mutate::{Namespaces, PodWebhook};
 pub use namespaces::ClusterNamespaces;

@@ -13,6 +13,7 @@ use serde_json::Value;
 use tokio::time::timeout_at;
 
 use crate::PeerTurns;
+use crate::gate::OpenGate;
 use crate::metrics::{Outcome, WebhookMetrics};
 use crate::owners::{Kept, Owners};
 use crate::review::{
@@ -64,13 +65,22 @@ impl PodWebhook {
     /// Answers a review.
     pub(crate) async fn answer(
         &self,
-        review: ReviewRequest,
+        mut review: ReviewRequest,
         deadline: Instant,
         metrics: &WebhookMetrics,
     ) -> Result<(Answer, Outcome), Unavailable> {
         let is_new = is_new_pod(&review.kind, review.operation, &review.sub_resource);
-        if !is_new || is_mirror(&review) || self.is_done(&review) {
+        if !is_new || is_mirror(&review) {
             return Ok((Answer::admitted(), Outcome::Skipped));
+        }
+        // No plugin sees it, so a pod is the same with a gate and without.
+        let gate = OpenGate::of(&mut review.object);
+        if self.is_done(&review) {
+            let answer = Answer {
+                patch: gate.before(None),
+                ..Answer::admitted()
+            };
+            return Ok((answer, Outcome::Skipped));
         }
         let containers = containers(&review.object);
         if containers > CONTAINERS {
@@ -103,7 +113,7 @@ impl PodWebhook {
         let result = self.mutator.mutate(pod, request).await;
         drop(turn);
         let (mut answer, outcome) = match result {
-            Ok(mutated) => admitted(mutated, &who),
+            Ok(mutated) => admitted(mutated, gate, &who),
             Err(rejected) => rejection(rejected, &who, &self.lines)?,
         };
         answer.warnings.splice(0..0, kept.note);
@@ -220,9 +230,10 @@ impl Who {
     }
 }
 
-fn admitted(mutated: MutatedPod, who: &Who) -> (Answer, Outcome) {
+fn admitted(mutated: MutatedPod, gate: OpenGate, who: &Who) -> (Answer, Outcome) {
     let warnings = remarks(&mutated.runs);
     let patch = mutated.patch.filter(|patch| patch != EMPTY_PATCH);
+    let patch = gate.before(patch);
     tracing::debug!(
         namespace = who.tenant.1,
         name = who.name,

@@ -8,6 +8,7 @@ use std::mem;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::GetParams;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind, Request};
 use kube::{Client, Resource};
@@ -153,6 +154,18 @@ impl OwnerKind {
             || managers.contains(&user.username)
             || user.groups.iter().any(|group| group == MASTERS)
     }
+}
+
+/// Whether the controller of this owner makes pods: its kind is one of Kubernetes or of these, in any version.
+pub(crate) fn makes_pods(owner: &OwnerReference, others: &[OwnerKind]) -> bool {
+    let (group, _) = owner.api_version.rsplit_once('/').unwrap_or_default();
+    let others = others
+        .iter()
+        .map(|it| (&*it.resource.group, &*it.resource.kind));
+    let kubernetes = KUBERNETES.into_iter().map(|(group, kind, _)| (group, kind));
+    kubernetes
+        .chain(others)
+        .any(|it| it == (group, &*owner.kind))
 }
 
 impl Owners {

@@ -169,6 +169,7 @@ fn the_operator_knows_every_variable_that_it_is_given() {
         "deploy/options/candidate/kustomization.yaml",
         "deploy/options/cert-manager/kustomization.yaml",
         "deploy/options/drift/kustomization.yaml",
+        "deploy/options/gate/kustomization.yaml",
         "deploy/controllers/browser/split/kustomization.yaml",
         "deploy/namespaced/kustomization.yaml",
         "deploy/helm/templates/deployment.yaml",

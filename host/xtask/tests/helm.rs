@@ -9,7 +9,7 @@ const CHART: &str = "deploy/helm";
 /// The files of the chart that are copies, and of what: a file, or all YAML files of a directory.
 ///
 /// They are no links, since Flux follows none that leads out of a chart.
-const COPIES: [(&str, &str); 17] = [
+const COPIES: [(&str, &str); 20] = [
     ("crds/browser", "crds"),
     ("crds/portal", "crds/portal"),
     ("crds/infrastructure", "crds/infrastructure"),
@@ -23,6 +23,7 @@ const COPIES: [(&str, &str); 17] = [
     ("rbac/cleaner.yaml", "deploy/controllers/cleaner/rbac.yaml"),
     ("rbac/webhook.yaml", "deploy/controllers/webhook/rbac.yaml"),
     ("rbac/drift.yaml", "deploy/options/drift/rbac.yaml"),
+    ("rbac/gate.yaml", "deploy/options/gate/rbac.yaml"),
     (
         "users/browser.yaml",
         "deploy/controllers/browser/users.yaml",
@@ -47,6 +48,11 @@ const COPIES: [(&str, &str); 17] = [
     (
         "webhook/policy.yaml",
         "deploy/controllers/webhook/policy/policy.yaml",
+    ),
+    ("webhook/gate.yaml", "deploy/options/gate/gate.yaml"),
+    (
+        "webhook/gate-strict.yaml",
+        "deploy/options/gate-strict/policy.yaml",
     ),
 ];
 

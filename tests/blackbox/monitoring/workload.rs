@@ -12,7 +12,7 @@ use podloom_tests::{MountedBundle, Operator, Scene, eventually};
 use serde_json::{Value, json};
 
 /// How the operator runs, besides the flags that name something of the test.
-const FLAGS: [&str; 21] = [
+const FLAGS: [&str; 22] = [
     "--controllers",
     "browser,portal,infrastructure,cleaner",
     "--webhook",
@@ -21,6 +21,7 @@ const FLAGS: [&str; 21] = [
     "127.0.0.1",
     "--webhook-drift-interval",
     "1s",
+    "--webhook-gate",
     "--plugins-scan",
     "1s",
     "--portal-relay-observation",

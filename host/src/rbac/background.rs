@@ -1,0 +1,144 @@
+//! The rights of what the leader of the webhooks does in the background, if it shall.
+
+use super::text::{self, Metadata, Role, RoleKind, Rule};
+
+/// Something that is done in the background, with rights of its own.
+pub(super) struct Background {
+    /// The end of the names of its role and binding.
+    name: &'static str,
+    header: &'static [&'static str],
+    rules: &'static [Right],
+}
+
+struct Right {
+    group: &'static str,
+    resource: &'static str,
+    /// Whether it is for the webhook configuration alone.
+    is_named: bool,
+    verbs: &'static [&'static str],
+    /// What is read or written, and what does not work without it.
+    comment: &'static str,
+}
+
+const fn right(
+    group: &'static str,
+    resource: &'static str,
+    verbs: &'static [&'static str],
+    comment: &'static str,
+) -> Right {
+    Right {
+        group,
+        resource,
+        is_named: false,
+        verbs,
+        comment,
+    }
+}
+
+/// Looking for drift.
+pub(super) const DRIFT: Background = Background {
+    name: "drift",
+    header: &[
+        "The rights to look for drift, as printed by podloom rbac --for drift.",
+        "They are for the webhooks; bind the ClusterRole to people who run podloom drift, too.",
+    ],
+    rules: &[
+        Right {
+            is_named: true,
+            ..right(
+                "admissionregistration.k8s.io",
+                "mutatingwebhookconfigurations",
+                &["get"],
+                "Which pods the webhook selects. Without this right no pod is known to have missed the chain.",
+            )
+        },
+        right(
+            "",
+            "namespaces",
+            &["list"],
+            "The labels of namespaces. Without this right only their names are known.",
+        ),
+        right(
+            "",
+            "pods",
+            &["list"],
+            "The pods. Without this right nothing is found.",
+        ),
+        right(
+            "apps",
+            "replicasets",
+            &["list"],
+            "The Deployments of pods. Without this right their ReplicaSets are shown.",
+        ),
+        right(
+            "apps",
+            "deployments",
+            &["list"],
+            "The stamps of Podloom's own Deployments. Without this right pods of tunnels may be unclear.",
+        ),
+        right(
+            "batch",
+            "jobs",
+            &["list"],
+            "The CronJobs of pods. Without this right their Jobs are shown.",
+        ),
+    ],
+};
+
+/// Having pods that wait at the gate made anew.
+pub(super) const GATE: Background = Background {
+    name: "gate",
+    header: &[
+        "The rights to have pods made anew that wait at the gate, as printed by podloom rbac --for gate.",
+    ],
+    rules: &[
+        right(
+            "",
+            "pods",
+            &["get", "list"],
+            "The pods that wait. Without this right none is found.",
+        ),
+        right(
+            "",
+            "pods/eviction",
+            &["create"],
+            "Evicts them, so that their controllers make others. RBAC knows no gates: this right is for all pods.",
+        ),
+        right(
+            "batch",
+            "jobs",
+            &["get"],
+            "Whether a Job goes on if a pod of it is evicted. Without this right nothing is made anew while a pod of a Job waits.",
+        ),
+        right(
+            "events.k8s.io",
+            "events",
+            &["create", "patch"],
+            "Says at a pod what becomes of it. Without this right nobody is told.",
+        ),
+    ],
+};
+
+/// A ClusterRole, bound to the account of the webhooks.
+pub(super) fn manifests(of: &Background, webhook: &str, namespace: &str) -> String {
+    let rules = of.rules.iter().map(|right| Rule {
+        comment: vec![right.comment.to_owned()],
+        group: right.group,
+        resources: vec![right.resource.to_owned()],
+        name: right.is_named.then(|| webhook.to_owned()),
+        verbs: right.verbs.to_vec(),
+    });
+    let role = Role {
+        kind: RoleKind::Cluster,
+        metadata: Metadata {
+            name: format!("{webhook}-{}", of.name),
+            app: webhook.to_owned(),
+            ..Metadata::default()
+        },
+        rules: rules.collect(),
+    };
+    let header: Vec<String> = of.header.iter().map(|&line| line.to_owned()).collect();
+    let binding = text::binding(role.kind, &role.metadata, webhook, namespace);
+    let documents = [text::role(&role), binding];
+    text::file(&header, &documents)
+}
