@@ -150,29 +150,6 @@ async fn told(scene: &Scene, name: &str, why: &str) {
     .await;
 }
 
-/// Does what Kubernetes' collector of pods does, which the control plane of the tests lacks: an evicted pod without a node has failed. Its
-/// Job waits for that.
-async fn finish_evicted(scene: &Scene, selector: &str) {
-    let failed = json!({ "status": { "phase": "Failed" } });
-    let (selected, params) = (
-        ListParams::default().labels(selector),
-        PatchParams::default(),
-    );
-    eventually("a pod of the Job is evicted", async || {
-        let pods = scene.pods().list(&selected).await.unwrap().items;
-        let evicted = pods
-            .iter()
-            .find(|pod| pod.metadata.deletion_timestamp.is_some());
-        let name = evicted.ok_or_else(|| format!("{pods:?}"))?.name_any();
-        let patched = scene
-            .pods()
-            .patch_status(&name, &params, &Patch::Merge(&failed))
-            .await;
-        patched.map(drop).map_err(|error| error.to_string())
-    })
-    .await;
-}
-
 #[test]
 fn while_no_webhook_answers_pods_wait_and_nothing_fails() {
     blackbox_on(Cluster::without_operator, "gate", async |scene| {
@@ -208,7 +185,6 @@ fn while_no_webhook_answers_pods_wait_and_nothing_fails() {
         let operator = spawn(&scene, &webhook);
         webhook.configure(address(&operator).await, Policy::Ignore);
         operator.ready().await;
-        finish_evicted(&scene, "app=patient").await;
         for (app, count) in [("web", 3), ("db", 2), ("patient", 1)] {
             let what = format!("the pods of {app} passed the chain");
             let is_done = |pod: &Pod| passed(pod) && !is_gated(pod);

@@ -3,6 +3,7 @@
 mod browsers;
 mod cleaner;
 mod diff;
+mod gate;
 mod infrastructure;
 mod node;
 mod operator;
@@ -111,7 +112,7 @@ impl Play {
 const INFRASTRUCTURE: &str = "infrastructure";
 
 /// In the order in which they are shown; the last one deletes the sessions.
-const SCENES: [Scene; 10] = [
+const SCENES: [Scene; 11] = [
     Scene {
         name: "render",
         title: "What the chain does, without a cluster",
@@ -151,6 +152,12 @@ const SCENES: [Scene; 10] = [
         title: "Pods of anybody, through the admission webhook",
         what: "pods of kubectl pass the chain through the admission webhook",
         play: Play::Live(webhook::show),
+    },
+    Scene {
+        name: "gate",
+        title: "No webhook answers, and nothing slips past",
+        what: "pods that are created while no webhook answers wait, and pass the chain once one does",
+        play: Play::Live(gate::show),
     },
     Scene {
         name: "portal",

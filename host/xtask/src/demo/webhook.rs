@@ -42,7 +42,10 @@ pub(super) fn show(built: &Built, live: &mut Live) -> Result<()> {
     ];
     let operator = Operator::start(built, live.volume.path(), cluster, ("webhook.log", &more))?;
     cluster.apply(NAMESPACE)?;
-    cluster.apply(&configuration(&format!("https://{webhook}/mutate/pods")))?;
+    cluster.apply(&configuration(
+        &format!("https://{webhook}/mutate/pods"),
+        "Fail",
+    ))?;
     let published = until_published(cluster).inspect_err(|_| operator.print_log())?;
     screen::step(
         published,
@@ -79,7 +82,7 @@ pub(super) fn show(built: &Built, live: &mut Live) -> Result<()> {
 }
 
 /// The configuration of the install manifests, but with a URL in place of a Service: the operator is a process of this machine.
-fn configuration(url: &str) -> String {
+pub(super) fn configuration(url: &str, policy: &str) -> String {
     format!(
         "\
 apiVersion: admissionregistration.k8s.io/v1
@@ -92,7 +95,7 @@ webhooks:
   rules:
   - {{ apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods], scope: Namespaced }}
   namespaceSelector: {{ matchLabels: {{ podloom.dev/mutate: enabled }} }}
-  failurePolicy: Fail
+  failurePolicy: {policy}
   timeoutSeconds: 5
   sideEffects: None
 "
@@ -100,7 +103,7 @@ webhooks:
 }
 
 /// Waits until the configuration has the authority of the operator's certificate. Returns how long that took.
-fn until_published(cluster: &Cluster) -> Result<Duration> {
+pub(super) fn until_published(cluster: &Cluster) -> Result<Duration> {
     let begun = Instant::now();
     loop {
         let path = "--output=jsonpath={.webhooks[0].clientConfig.caBundle}";

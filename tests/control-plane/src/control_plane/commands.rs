@@ -29,10 +29,11 @@ options:
 const CLIENT_LIMITS: [&str; 2] = ["--kube-api-qps=2000", "--kube-api-burst=4000"];
 
 /// Without the node life-cycle controller a Node keeps its not-ready taint, and no pod is scheduled. Without the aggregation of
-/// ClusterRoles, `view`, `edit` and `admin` are empty.
+/// ClusterRoles, `view`, `edit` and `admin` are empty. Without the collector of pods, a Job waits forever for a pod that was deleted before it
+/// had a node.
 const CONTROLLERS: &str = "--controllers=clusterrole-aggregation-controller,daemonset-controller,\
                            deployment-controller,garbage-collector-controller,job-controller,namespace-controller,\
-                           node-lifecycle-controller,replicaset-controller,replicationcontroller-controller,\
+                           node-lifecycle-controller,pod-garbage-collector-controller,replicaset-controller,replicationcontroller-controller,\
                            serviceaccount-controller,\
                            statefulset-controller";
 
