@@ -8,9 +8,10 @@ mod report;
 mod tally;
 mod webhook;
 
-pub(crate) use self::judge::Expected;
+pub(crate) use self::judge::{Expected, Owner, Pod};
 pub(crate) use self::read::scan;
 pub(crate) use self::tally::Counts;
+pub(crate) use self::webhook::hooks_for_new_pods;
 use crate::cli::DriftArguments;
 use crate::error::CommandError;
 use crate::feed::block_on;

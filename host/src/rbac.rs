@@ -19,8 +19,8 @@ pub(crate) fn run(arguments: &RbacArguments) -> Result<(), CommandError> {
         Whose::Operator => rows
             .map(|row| operator::manifests(row, arguments))
             .collect(),
-        Whose::Drift => vec![of_leader(&background::DRIFT, "drift", arguments)?],
-        Whose::Gate => vec![of_leader(&background::GATE, "gate", arguments)?],
+        Whose::Drift => vec![of_leader(&background::DRIFT, arguments)?],
+        Whose::Gate => vec![of_leader(&background::GATE, arguments)?],
         Whose::Users if !namespaces.is_empty() => {
             return Err(CommandError::Usage(
                 "--namespace does not go with --for users: their roles are ClusterRoles, which have no namespace"
@@ -36,12 +36,9 @@ pub(crate) fn run(arguments: &RbacArguments) -> Result<(), CommandError> {
 }
 
 /// The rights of what the leader of the webhooks does in the background.
-fn of_leader(
-    of: &Background,
-    whose: &str,
-    arguments: &RbacArguments,
-) -> Result<String, CommandError> {
+fn of_leader(of: &Background, arguments: &RbacArguments) -> Result<String, CommandError> {
     if !arguments.namespaces().is_empty() {
+        let whose = of.name;
         return Err(CommandError::Usage(format!(
             "--namespace does not go with --for {whose}: it prints a ClusterRole, which has no namespace; bind it in single namespaces with RoleBindings of your own"
         )));

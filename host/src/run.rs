@@ -5,6 +5,7 @@ mod checks;
 mod connections;
 mod drift;
 mod duty;
+mod gate;
 mod history;
 mod loading;
 mod metrics;
@@ -83,7 +84,9 @@ fn contradiction(arguments: &RunArguments) -> Option<String> {
     } else if !has_webhook && !arguments.webhook.drift_interval.is_zero() {
         "--webhook-drift-interval needs --webhook: the replicas that serve the webhooks look for pods that missed them"
     } else if !has_webhook && arguments.webhook.gate {
-        "--webhook-gate needs --webhook: pods that wait at the gate are let through by the webhooks"
+        "--webhook-gate needs --webhook: the replicas that serve the webhooks open the gate"
+    } else if arguments.webhook.gate && arguments.allow_empty_chain {
+        "--webhook-gate and --allow-empty-chain contradict each other: the gate is opened by a chain, and without one pods would run without plugins"
     } else {
         return None;
     };

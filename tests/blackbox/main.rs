@@ -99,6 +99,7 @@ mod upgrades;
 mod users;
 mod values;
 mod webhook;
+mod webhook_clients;
 mod webhook_failures;
 mod webhook_fair;
 mod webhook_load;

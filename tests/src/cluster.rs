@@ -86,11 +86,16 @@ impl Cluster {
     /// A cluster on which Podloom was never installed.
     #[must_use]
     pub fn bare() -> Self {
-        let options = Options {
+        Self::start(&Options {
             audit: true,
             ..Options::default()
-        };
-        let plane = ControlPlane::start(&options).unwrap();
+        })
+    }
+
+    /// The same, with these options.
+    #[must_use]
+    pub fn start(options: &Options) -> Self {
+        let plane = ControlPlane::start(options).unwrap();
         Self {
             plane,
             operator_kubeconfig: OnceLock::new(),

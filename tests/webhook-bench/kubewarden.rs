@@ -24,12 +24,7 @@ pub(crate) struct Options {
     #[arg(long = "kubewarden", value_name = "FILE", requires = "policy")]
     program: Option<PathBuf>,
     /// Its policy, as Wasm that needs no settings, for example one that sets two labels.
-    #[arg(
-        id = "policy",
-        long = "kubewarden-policy",
-        value_name = "FILE",
-        requires = "program"
-    )]
+    #[arg(long = "kubewarden-policy", value_name = "FILE", requires = "program")]
     policy: Option<PathBuf>,
 }
 
@@ -64,8 +59,7 @@ impl Kubewarden {
         let files = tempfile::tempdir()?;
         let at = |name: &str| files.path().join(name);
         certificate(files.path())?;
-        let policy = policy.canonicalize();
-        let module = format!("file://{}", policy?.display());
+        let module = format!("file://{}", policy.canonicalize()?.display());
         let policies = json!({ "policy": { "module": module, "allowedToMutate": true } });
         // JSON is valid YAML.
         std::fs::write(at("policies.yml"), policies.to_string())?;

@@ -137,6 +137,12 @@ projected:
 {{- fail (printf "%s.configMaps does not go with %s.volume: a chain comes from one place" . .) -}}
 {{- end -}}
 {{- end -}}
+{{- if and .Values.webhook.gate.enabled (not .Values.webhook.enabled) -}}
+{{- fail "webhook.gate.enabled needs webhook.enabled: the webhook opens the gate" -}}
+{{- end -}}
+{{- if and .Values.webhook.gate.strict (not .Values.webhook.gate.enabled) -}}
+{{- fail "webhook.gate.strict needs webhook.gate.enabled: without a gate there is nothing to go around" -}}
+{{- end -}}
 {{- $certificates := .Values.webhook.certificates -}}
 {{- if and (eq $certificates.from "secret") (not (and $certificates.secret $certificates.caBundle)) -}}
 {{- fail "webhook.certificates.from is secret: name the Secret in webhook.certificates.secret, and its authority in webhook.certificates.caBundle" -}}

@@ -12,8 +12,6 @@ pub mod label {
     pub const BROWSER_NAME: &str = "selenosis.io/browser.name";
     /// On a Browser and its pod: the requested version.
     pub const BROWSER_VERSION: &str = "selenosis.io/browser.version";
-    /// On a pod with the gate [`CHAIN`](super::scheduling_gate::CHAIN), so that it is found.
-    pub const GATED: &str = "podloom.dev/gated";
 }
 
 /// Scheduling gates: a pod with one waits, and nothing of it is started.
@@ -144,9 +142,9 @@ pub mod event {
     pub const TOO_SLOW: &str = "TooSlow";
     /// The object does not fit the operator's types, which leaves it alone.
     pub const UNREADABLE: &str = "Unreadable";
-    /// The pod waits at the gate, and is evicted so that its controller makes another one, which passes the chain.
-    pub const MADE_ANEW: &str = "MadeAnew";
-    /// The pod waits at the gate until a person acts.
+    /// The pod waited at the gate, and was evicted so that its controller replaces it.
+    pub const EVICTED_AT_GATE: &str = "EvictedAtGate";
+    /// The pod waits at the gate until a person deletes it.
     pub const WAITS_AT_GATE: &str = "WaitsAtGate";
 }
 

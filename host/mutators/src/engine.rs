@@ -107,7 +107,7 @@ impl Engine {
 
     /// How plugins compile now.
     pub(crate) fn compile_priority(&self) -> CompilePriority {
-        match lock(&self.permits.count).serves {
+        match lock(&self.permits.count).has_served {
             true => CompilePriority::Low,
             false => CompilePriority::Normal,
         }
@@ -221,7 +221,8 @@ pub(crate) enum CompilePriority {
 /// of the compiler over hostile input becomes an error, and the process goes on.
 ///
 /// The compiler cannot be interrupted. When the deadline passes, it goes on in the background and its result is dropped. Later
-/// plugins wait for that a second or two at most, since the inspection bounds what is compiled. The inspection itself does
+/// plugins wait for that a second or two at most, and longer only at a low priority on a busy machine, since the inspection bounds what
+/// is compiled. The inspection itself does
 /// not wait for other plugins, so a bad file is refused at once.
 pub(crate) fn compile_in_turn<L: Send + 'static, T: Send + 'static>(
     turn: &Arc<Mutex<()>>,
@@ -282,7 +283,10 @@ fn at_low_priority<T: Send>(compile: impl FnOnce() -> T + Send) -> T {
     // The compiler's usual threads are those of the process. Threads of its own have the priority of this one, which starts them.
     match ThreadPoolBuilder::new().stack_size(STACK).build() {
         Ok(pool) => pool.install(compile),
-        Err(_) => compile(),
+        Err(error) => {
+            tracing::debug!(%error, "plugins compile on threads that others share");
+            compile()
+        }
     }
 }
 
@@ -322,7 +326,7 @@ struct PermitCounts {
     /// Calls for pods and trials.
     running: usize,
     /// Whether there was a call for a pod.
-    serves: bool,
+    has_served: bool,
     clock: ClockState,
 }
 
@@ -342,7 +346,7 @@ impl Permits {
                 free: pods,
                 waiting: 0,
                 running: 0,
-                serves: false,
+                has_served: false,
                 clock: ClockState::Ticks,
             }),
             pod_ended: Condvar::new(),
@@ -362,7 +366,7 @@ impl Permits {
                 count.waiting -= 1;
             }
             count.free = count.free.checked_sub(1)?;
-            count.serves = true;
+            count.has_served = true;
         }
         count.running += 1;
         let clock_rests = count.clock == ClockState::Rests;

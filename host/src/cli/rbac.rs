@@ -76,7 +76,7 @@ pub(crate) enum Whose {
     /// The rights to look for drift: a ClusterRole, bound to the ServiceAccount of the webhooks for podloom run
     /// --webhook-drift-interval. People who run podloom drift need the same rights.
     Drift,
-    /// The rights to have pods made anew that wait at the gate: a ClusterRole, bound to the ServiceAccount of the webhooks for podloom
+    /// The rights to have pods replaced that wait at the gate: a ClusterRole, bound to the ServiceAccount of the webhooks for podloom
     /// run --webhook-gate.
     Gate,
 }

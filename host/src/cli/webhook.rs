@@ -47,6 +47,20 @@ pub(crate) struct WebhookArguments {
     )]
     pub(crate) hosts: Vec<String>,
 
+    /// Answer only clients with a certificate that an authority of this file signed, in PEM. A replaced file counts within seconds. The
+    /// API server shows a certificate if its admission configuration says so. By default everybody is answered.
+    #[arg(
+        long = "webhook-client-ca",
+        value_name = "FILE",
+        env = "PODLOOM_WEBHOOK_CLIENT_CA"
+    )]
+    pub(crate) client_ca: Option<PathBuf>,
+
+    /// Of these clients, answer only one whose certificate has this common name or DNS name; repeat the option for several. By default
+    /// any client of the authority is answered.
+    #[arg(long = "webhook-client-name", value_name = "NAME", env = "PODLOOM_WEBHOOK_CLIENT_NAME", value_delimiter = ',', requires = "client_ca", value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) client_names: Vec<String>,
+
     /// How long a certificate that the operator makes is valid. It is renewed after two thirds of this time. Weeks are sensible; less
     /// than 2s is refused, and less than a day is for tests.
     #[arg(long, value_name = "TIME", env = "PODLOOM_CERTIFICATE_LIFETIME", default_value = "2160h", value_parser = lifetime)]
@@ -90,9 +104,9 @@ pub(crate) struct WebhookArguments {
     #[arg(id = "webhook_drift_interval", long = "webhook-drift-interval", value_name = "TIME", env = "PODLOOM_WEBHOOK_DRIFT_INTERVAL", default_value = "0s", value_parser = duration::parse)]
     pub(crate) drift_interval: Duration,
 
-    /// Have pods that wait at the gate made anew once a webhook answers: those that were created while none did. One replica evicts
-    /// them, and their controllers make others. It needs deploy/options/gate, which puts the gate on new pods, and the rights that
-    /// podloom rbac --for gate prints.
+    /// Evict pods that wait at the gate once a webhook answers, so that their controllers replace them: they were created while none
+    /// did. One replica evicts. Needs deploy/options/gate, which puts the gate on new pods, and the rights that podloom rbac --for gate
+    /// prints.
     #[arg(long = "webhook-gate", env = "PODLOOM_WEBHOOK_GATE")]
     pub(crate) gate: bool,
 

@@ -36,7 +36,7 @@ pub(super) struct Judge {
 /// What is to be said of a pod.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) enum Verdict {
-    /// It is no matter: it has ended, is being deleted, or only mirrors a file of a node.
+    /// It is no matter: it has ended, is being deleted, waits at the gate, or only mirrors a file of a node.
     LeftOut,
     Passed(Passed),
     /// It has no stamp. If a Deployment of Podloom's owns it, the stamp may be there.
@@ -106,7 +106,7 @@ impl Judge {
     }
 
     pub(super) fn judge(&self, pod: &Pod<'_>) -> Verdict {
-        if pod.is_over() || pod.is_mirror() {
+        if pod.is_over() || pod.is_mirror() || pod.is_gated() {
             return Verdict::LeftOut;
         }
         match Passed::of(pod.0, "") {
@@ -262,71 +262,87 @@ const TEXT: usize = 256;
 
 /// What owns pods, and is rolled to replace them.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(super) struct Owner {
-    pub(super) api_version: String,
-    pub(super) kind: String,
-    pub(super) name: String,
-    pub(super) uid: String,
+pub(crate) struct Owner {
+    pub(crate) api_version: String,
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) uid: String,
 }
 
 /// A pod of a list.
-pub(super) struct Pod<'p>(pub(super) &'p Value);
+pub(crate) struct Pod<'p>(pub(crate) &'p Value);
 
 impl Owner {
-    pub(super) fn is(&self, group: &str, kind: &str) -> bool {
+    pub(crate) fn is(&self, group: &str, kind: &str) -> bool {
         let (own, _) = self.api_version.split_once('/').unwrap_or_default();
         own == group && self.kind == kind
     }
 }
 
 impl Pod<'_> {
-    pub(super) fn namespace(&self) -> &str {
+    pub(crate) fn namespace(&self) -> &str {
         metadata(self.0, "namespace")
     }
 
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         metadata(self.0, "name")
     }
 
-    pub(super) fn created(&self) -> Option<Timestamp> {
+    pub(crate) fn uid(&self) -> &str {
+        metadata(self.0, "uid")
+    }
+
+    pub(crate) fn version(&self) -> &str {
+        metadata(self.0, "resourceVersion")
+    }
+
+    pub(crate) fn created(&self) -> Option<Timestamp> {
         metadata(self.0, "creationTimestamp").parse().ok()
     }
 
-    pub(super) fn labels(&self) -> BTreeMap<String, String> {
+    pub(crate) fn labels(&self) -> BTreeMap<String, String> {
         texts(self.0, "labels")
     }
 
     /// Whether it has run to its end, or is being deleted: it is replaced anyway, or never again.
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         let phase = self.0.pointer("/status/phase").and_then(Value::as_str);
         matches!(phase, Some("Succeeded" | "Failed"))
             || !metadata(self.0, "deletionTimestamp").is_empty()
     }
 
+    /// Whether it waits at the gate: nothing of it runs, and the one that replaces it passes the chain.
+    pub(crate) fn is_gated(&self) -> bool {
+        let gates = self.0.pointer("/spec/schedulingGates");
+        let gates = gates.and_then(Value::as_array).into_iter().flatten();
+        let mut names = gates.filter_map(|gate| gate.get("name")?.as_str());
+        names.any(|name| name == names::scheduling_gate::CHAIN)
+    }
+
     /// Whether a kubelet made it from a file, so that no webhook can change it.
-    pub(super) fn is_mirror(&self) -> bool {
+    pub(crate) fn is_mirror(&self) -> bool {
         let is_marked = texts(self.0, "annotations").contains_key(MIRROR);
         is_marked && controller(self.0).is_some_and(|owner| owner.kind == "Node")
     }
 
     /// Whether it belongs to a tunnel, whose stamp is on its Deployment.
-    pub(super) fn is_of_tunnel(&self) -> bool {
+    pub(crate) fn is_of_tunnel(&self) -> bool {
         self.labels().contains_key(names::portal::label::EXPOSE)
     }
 
     /// Its controller, or the pod itself if it has none.
-    pub(super) fn owner(&self) -> Owner {
+    pub(crate) fn owner(&self) -> Owner {
         controller(self.0).unwrap_or_else(|| Owner {
             api_version: "v1".to_owned(),
             kind: "Pod".to_owned(),
             name: self.name().to_owned(),
-            uid: metadata(self.0, "uid").to_owned(),
+            uid: self.uid().to_owned(),
         })
     }
 }
 
 /// The controller of an object.
-pub(super) fn controller(object: &Value) -> Option<Owner> {
+pub(crate) fn controller(object: &Value) -> Option<Owner> {
     let controller = manifest::controller(object)?;
     let field = |name: &str| Some(kept(controller.get(name)?.as_str()?));
     Some(Owner {

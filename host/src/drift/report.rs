@@ -234,7 +234,7 @@ fn remarks(findings: &Findings) -> Vec<String> {
         ),
         (
             findings.left_out,
-            "left out: ended, being deleted, or mirrors of files on nodes",
+            "left out: ended, being deleted, waiting at the gate, or mirrors of files on nodes",
         ),
     ] {
         if number > 0 {

@@ -28,13 +28,20 @@ pub(super) enum Webhook {
 impl Webhook {
     pub(super) fn of(configuration: &MutatingWebhookConfiguration) -> Self {
         let created = configuration.metadata.creation_timestamp.as_ref();
-        let hooks = configuration.webhooks.iter().flatten();
-        let hooks = hooks.filter(|hook| hook.rules.iter().flatten().any(selects_new_pods));
+        let hooks = hooks_for_new_pods(configuration);
         Self::Installed {
             created: created.map(|time| time.0),
             hooks: hooks.cloned().collect(),
         }
     }
+}
+
+/// The webhooks of a configuration that are called for new pods.
+pub(crate) fn hooks_for_new_pods(
+    configuration: &MutatingWebhookConfiguration,
+) -> impl Iterator<Item = &MutatingWebhook> {
+    let hooks = configuration.webhooks.iter().flatten();
+    hooks.filter(|hook| hook.rules.iter().flatten().any(selects_new_pods))
 }
 
 /// Whether a pod with these labels, in a namespace with these ones, would be sent to one of the webhooks now. What a condition that was

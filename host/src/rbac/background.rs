@@ -1,11 +1,11 @@
-//! The rights of what the leader of the webhooks does in the background, if it shall.
+//! The rights of what the leader of the webhooks does in the background, each an option.
 
 use super::text::{self, Metadata, Role, RoleKind, Rule};
 
 /// Something that is done in the background, with rights of its own.
 pub(super) struct Background {
-    /// The end of the names of its role and binding.
-    name: &'static str,
+    /// Whose rights these are, for `--for`; also the end of the names of role and binding.
+    pub(super) name: &'static str,
     header: &'static [&'static str],
     rules: &'static [Right],
 }
@@ -85,36 +85,51 @@ pub(super) const DRIFT: Background = Background {
     ],
 };
 
-/// Having pods that wait at the gate made anew.
+/// Having pods replaced that wait at the gate.
 pub(super) const GATE: Background = Background {
     name: "gate",
     header: &[
-        "The rights to have pods made anew that wait at the gate, as printed by podloom rbac --for gate.",
+        "The rights to have pods replaced that wait at the gate, as printed by podloom rbac --for gate.",
     ],
     rules: &[
+        Right {
+            is_named: true,
+            ..right(
+                "admissionregistration.k8s.io",
+                "mutatingwebhookconfigurations",
+                &["get"],
+                "Which namespaces the webhook selects. Without this right no pod is evicted.",
+            )
+        },
+        right(
+            "",
+            "namespaces",
+            &["list"],
+            "Which namespaces the webhook selects. Without this right no pod is evicted.",
+        ),
         right(
             "",
             "pods",
-            &["get", "list"],
+            &["list"],
             "The pods that wait. Without this right none is found.",
         ),
         right(
             "",
             "pods/eviction",
             &["create"],
-            "Evicts them, so that their controllers make others. RBAC knows no gates: this right is for all pods.",
+            "Evicts them, so that their controllers replace them. RBAC knows no gates: this right is for all pods.",
         ),
         right(
             "batch",
             "jobs",
             &["get"],
-            "Whether a Job goes on if a pod of it is evicted. Without this right nothing is made anew while a pod of a Job waits.",
+            "Whether a Job goes on if a pod of it is evicted. Without this right pods of Jobs go on waiting.",
         ),
         right(
             "events.k8s.io",
             "events",
             &["create", "patch"],
-            "Says at a pod what becomes of it. Without this right nobody is told.",
+            "Writes Events about pods that were evicted, or that only a person can delete. Without this right there are none.",
         ),
     ],
 };

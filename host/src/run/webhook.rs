@@ -14,9 +14,9 @@ use podloom_controllers::duties::Object;
 use podloom_mutation::PodMutator;
 use podloom_turns::{Limits, Lines};
 use podloom_webhook::{
-    CertificateMetrics, CertificateSlot, ClusterNamespaces, GateMetrics, GatedPods, Namespaces,
-    ObjectWebhook, OwnSetup, Owners, PeerTurns, PodWebhook, Webhook, WebhookMetrics,
-    issue as issue_certificates, parse_hosts, router, serve_files, serve_own, server_config,
+    CertificateMetrics, CertificateSlot, Clients, ClusterNamespaces, Namespaces, ObjectWebhook,
+    OwnSetup, Owners, PeerTurns, PodWebhook, Webhook, WebhookMetrics, issue as issue_certificates,
+    parse_hosts, router, serve_files, serve_own, server_config,
 };
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
@@ -25,9 +25,9 @@ use tokio_util::sync::CancellationToken;
 use super::connections::{self, ConnectionLimits, Server, WhenFull};
 use super::drift::DriftTask;
 use super::duty::Work;
+use super::gate::GateTask;
 use super::parts::{Parts, own_namespace};
 use super::state::OperatorState;
-use crate::mutator::NoChainPolicy;
 
 /// For the API server, whose calls come from few addresses. It closes connections that it has not used for 90 seconds, and must be the
 /// one that does: a review that it sends while we close is lost.
@@ -129,15 +129,13 @@ fn own(parts: &Parts<'_>, metrics: CertificateMetrics) -> Result<OwnSetup> {
     })
 }
 
-/// What the leader does if it shall.
+/// What the leader does besides answering reviews; each part may be off.
 #[derive(Clone)]
 pub(super) struct Leading {
-    /// Renews the certificates that the operator makes itself. With files for certificates there is nothing to renew.
+    /// The certificates that the operator makes itself, which the leader renews. With files there is nothing to renew.
     certificates: Option<Certificates>,
-    /// Looks for drift.
     drift: Option<DriftTask>,
-    /// Has pods made anew that wait at the gate.
-    gate: Option<GatedPods>,
+    gate: Option<GateTask>,
 }
 
 impl Leading {
@@ -150,49 +148,23 @@ impl Leading {
         Self {
             certificates: certificates.cloned(),
             drift: DriftTask::of(parts, state, registry),
-            gate: gated_pods(parts, state, registry),
+            gate: GateTask::of(parts, state, registry),
         }
     }
-}
-
-/// None if it is switched off.
-fn gated_pods(
-    parts: &Parts<'_>,
-    state: &OperatorState,
-    registry: &mut Registry,
-) -> Option<GatedPods> {
-    let arguments = parts.arguments;
-    if !arguments.webhook.gate {
-        return None;
-    }
-    let slot = Arc::clone(&state.slot);
-    let passes_without = state.no_chain_policy == NoChainPolicy::PassThrough;
-    Some(GatedPods {
-        client: parts.client.clone(),
-        namespaces: arguments.namespaces(),
-        owners: arguments.webhook.pod_owners.clone(),
-        is_ready: Arc::new(move || passes_without || slot.serving().chain.is_some()),
-        metrics: GateMetrics::register(registry),
-        sent: parts.metrics.events.clone(),
-        instance: parts.instance.clone(),
-    })
 }
 
 /// The work of the leader.
 pub(super) fn lead(leading: Leading) -> Work {
     Box::new(move |duty| {
-        let (leading, stop) = (leading.clone(), duty.stop.clone());
         let Leading {
             certificates,
             drift,
             gate,
-        } = leading;
-        let looking = OptionFuture::from(drift.map(DriftTask::run));
-        let freeing = OptionFuture::from(gate.map(GatedPods::run));
-        let background = async {
-            future::join(looking, freeing).await;
-            future::pending().await
-        };
+        } = leading.clone();
+        let stop = duty.stop.clone();
+        let never = || future::pending().boxed();
+        let looking = drift.map_or_else(never, |drift| drift.run().boxed());
+        let opening = gate.map_or_else(never, |gate| gate.run().boxed());
         let issuing = async move {
             match certificates {
                 Some(Certificates {
@@ -206,7 +178,8 @@ pub(super) fn lead(leading: Leading) -> Work {
         async move {
             tokio::select! {
                 () = issuing => Ok(()),
-                () = background => Ok(()),
+                () = looking => Ok(()),
+                () = opening => Ok(()),
             }
         }
         .boxed()
@@ -265,18 +238,27 @@ pub(super) fn task(
         },
         metrics: WebhookMetrics::register(registry),
     };
+    let clients = clients(&arguments.client_ca, &arguments.client_names)?;
+    let following = OptionFuture::from(clients.clone().map(Clients::follow));
     let server = Server {
         router: router(webhook),
         limits: LIMITS,
-        tls: slot.map(server_config),
+        tls: slot.map(|slot| server_config(slot, clients)),
         drain,
         end,
     };
     let keeping = certificates.map(|it| it.serve(CancellationToken::new()));
-    let background = future::join(OptionFuture::from(keeping), watching);
+    let background = future::join3(OptionFuture::from(keeping), watching, following);
     Ok(Some(
         serve(server, listener, arguments.drain, background).boxed(),
     ))
+}
+
+/// The clients that are answered; none if everybody is.
+fn clients(file: &Option<PathBuf>, names: &[String]) -> Result<Option<Arc<Clients>>> {
+    let Some(file) = file else { return Ok(None) };
+    let clients = Clients::read(file.clone(), names.to_vec());
+    Ok(Some(clients.context("--webhook-client-ca")?))
 }
 
 /// Answers reviews until this long after the operator was asked to stop. What they need is kept until then.

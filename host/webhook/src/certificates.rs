@@ -10,6 +10,7 @@
 //! of `serve` for a replica. Everything that is read, from files, the Secret or the configurations, may be damaged or hostile. Private
 //! keys are in no log, error or `Debug`.
 
+mod clients;
 mod cluster;
 mod files;
 mod issue;
@@ -39,6 +40,7 @@ use tokio::sync::{Mutex, watch};
 use tokio_util::sync::CancellationToken;
 
 use self::x509::Certificate;
+pub use clients::Clients;
 pub use files::serve_files;
 pub use issue::issue;
 pub use serve::serve_own;
@@ -199,12 +201,20 @@ impl fmt::Debug for CertificateSlot {
     }
 }
 
-/// The configuration of a TLS server that serves what is in the slot: TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1.
-pub fn server_config(slot: Arc<CertificateSlot>) -> Arc<ServerConfig> {
+/// The configuration of a TLS server that serves what is in the slot: TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1. Without clients, it answers
+/// everybody.
+pub fn server_config(
+    slot: Arc<CertificateSlot>,
+    clients: Option<Arc<Clients>>,
+) -> Arc<ServerConfig> {
     let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .expect("ring has the cipher suites of both versions");
-    let mut config = builder.with_no_client_auth().with_cert_resolver(slot);
+    let builder = match clients {
+        Some(clients) => builder.with_client_cert_verifier(clients),
+        None => builder.with_no_client_auth(),
+    };
+    let mut config = builder.with_cert_resolver(slot);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Arc::new(config)
 }

@@ -1,57 +1,49 @@
-//! The gate: a policy of the API server puts it on each new pod, and the webhook takes it from those that pass the chain.
+//! The gate: a policy of the API server closes it on each new pod, and the webhook opens it for those that pass the chain.
 //!
-//! So a pod that was created while no webhook answered waits, and nothing of it is started. [`GatedPods`] has such pods made anew.
+//! So a pod that was created while no webhook answered waits, and nothing of it is started. The operator has such pods replaced.
 
-mod pace;
-mod waiting;
-
-use podloom_api::names::{label, scheduling_gate};
+use podloom_api::names::scheduling_gate;
 use serde_json::{Value, json};
-pub use waiting::{GateMetrics, GatedPods};
 
-/// The gate of a pod, which has been taken from it.
+/// Where the gates of a pod are.
+const GATES: &str = "/spec/schedulingGates";
+
+/// The gate of a pod, which was taken from it.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct OpenGate {
-    /// The operations of a JSON Patch that do the same.
-    operations: Vec<Value>,
+pub(crate) struct TakenGate {
+    /// The operation of a JSON Patch that does the same; none if there was no gate.
+    operation: Option<Value>,
 }
 
-impl OpenGate {
-    /// Takes the gate and its label from a pod.
-    pub(crate) fn of(pod: &mut Value) -> Self {
-        let mut operations = Vec::new();
-        let gates = pod.pointer_mut("/spec/schedulingGates");
-        if let Some(gates) = gates.and_then(Value::as_array_mut) {
-            // From the end, so that the indices before stay right.
-            for index in (0..gates.len()).rev() {
-                if gates.get(index).is_some_and(is_ours) {
-                    gates.remove(index);
-                    let path = format!("/spec/schedulingGates/{index}");
-                    operations.push(json!({ "op": "remove", "path": path }));
-                }
-            }
+impl TakenGate {
+    /// Takes our gate from a pod.
+    pub(crate) fn take(pod: &mut Value) -> Self {
+        let Some(Value::Array(gates)) = pod.pointer_mut(GATES) else {
+            return Self::default();
+        };
+        let before = gates.len();
+        gates.retain(|gate| !is_ours(gate));
+        let operation = match gates.len() {
+            after if after == before => None,
+            0 => Some(json!({ "op": "remove", "path": GATES })),
+            _ => Some(json!({ "op": "replace", "path": GATES, "value": gates })),
+        };
+        let is_empty = gates.is_empty();
+        if let Some(Value::Object(spec)) = pod.get_mut("spec").filter(|_| is_empty) {
+            spec.remove("schedulingGates");
         }
-        let labels = pod.pointer_mut("/metadata/labels");
-        let labels = labels.and_then(Value::as_object_mut);
-        if labels.is_some_and(|labels| labels.remove(label::GATED).is_some()) {
-            let path = format!("/metadata/labels/{}", label::GATED.replace('/', "~1"));
-            operations.push(json!({ "op": "remove", "path": path }));
-        }
-        Self { operations }
+        Self { operation }
     }
 
-    /// The JSON Patch of the pod without its gate, with these operations before it; none if nothing changes.
-    pub(crate) fn before(self, patch: Option<String>) -> Option<String> {
-        if self.operations.is_empty() {
+    /// The JSON Patch of the pod without its gate, after the operation that takes it; none if nothing changes.
+    pub(crate) fn prepend_to(self, patch: Option<String>) -> Option<String> {
+        let Some(operation) = self.operation else {
             return patch;
-        }
-        let opened = Value::Array(self.operations).to_string();
-        let Some(patch) = patch else {
-            return Some(opened);
         };
-        // Both are arrays that are not empty.
-        let (first, rest) = (opened.strip_suffix(']'), patch.strip_prefix('['));
-        Some([first.unwrap_or_default(), rest.unwrap_or_default()].join(","))
+        let patch = patch.unwrap_or_else(|| "[]".to_owned());
+        let rest = patch.strip_prefix('[').unwrap_or_default();
+        let comma = if rest == "]" { "" } else { "," };
+        Some(format!("[{operation}{comma}{rest}"))
     }
 }
 

@@ -15,14 +15,13 @@ mod server;
 mod validate;
 
 pub use certificates::{
-    CertificateMetrics, CertificateSlot, OwnSetup, issue, parse_hosts, serve_files, serve_own,
-    server_config,
+    CertificateMetrics, CertificateSlot, Clients, OwnSetup, issue, parse_hosts, serve_files,
+    serve_own, server_config,
 };
-pub use gate::{GateMetrics, GatedPods};
 pub use metrics::WebhookMetrics;
 pub use mutate::{Namespaces, PodWebhook};
 pub use namespaces::ClusterNamespaces;
-pub use owners::{OwnerKind, Owners, UnknownOwners};
+pub use owners::{OwnerKind, Owners, UnknownOwners, makes_pods};
 pub use server::{Webhook, network, router};
 pub use validate::ObjectWebhook;
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::time::timeout_at;
 
 use crate::PeerTurns;
-use crate::gate::OpenGate;
+use crate::gate::TakenGate;
 use crate::metrics::{Outcome, WebhookMetrics};
 use crate::owners::{Kept, Owners};
 use crate::review::{
@@ -74,10 +74,10 @@ impl PodWebhook {
             return Ok((Answer::admitted(), Outcome::Skipped));
         }
         // No plugin sees it, so a pod is the same with a gate and without.
-        let gate = OpenGate::of(&mut review.object);
+        let gate = TakenGate::take(&mut review.object);
         if self.is_done(&review) {
             let answer = Answer {
-                patch: gate.before(None),
+                patch: gate.prepend_to(None),
                 ..Answer::admitted()
             };
             return Ok((answer, Outcome::Skipped));
@@ -230,10 +230,10 @@ impl Who {
     }
 }
 
-fn admitted(mutated: MutatedPod, gate: OpenGate, who: &Who) -> (Answer, Outcome) {
+fn admitted(mutated: MutatedPod, gate: TakenGate, who: &Who) -> (Answer, Outcome) {
     let warnings = remarks(&mutated.runs);
     let patch = mutated.patch.filter(|patch| patch != EMPTY_PATCH);
-    let patch = gate.before(patch);
+    let patch = gate.prepend_to(patch);
     tracing::debug!(
         namespace = who.tenant.1,
         name = who.name,

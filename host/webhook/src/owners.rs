@@ -8,7 +8,6 @@ use std::mem;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::GetParams;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind, Request};
 use kube::{Client, Resource};
@@ -156,16 +155,14 @@ impl OwnerKind {
     }
 }
 
-/// Whether the controller of this owner makes pods: its kind is one of Kubernetes or of these, in any version.
-pub(crate) fn makes_pods(owner: &OwnerReference, others: &[OwnerKind]) -> bool {
-    let (group, _) = owner.api_version.rsplit_once('/').unwrap_or_default();
+/// Whether the controller of an owner creates pods: its kind is one of Kubernetes or of these, in any version.
+pub fn makes_pods(api_version: &str, kind: &str, others: &[OwnerKind]) -> bool {
+    let (group, _) = api_version.split_once('/').unwrap_or_default();
+    let kubernetes = KUBERNETES.into_iter().map(|(group, kind, _)| (group, kind));
     let others = others
         .iter()
         .map(|it| (&*it.resource.group, &*it.resource.kind));
-    let kubernetes = KUBERNETES.into_iter().map(|(group, kind, _)| (group, kind));
-    kubernetes
-        .chain(others)
-        .any(|it| it == (group, &*owner.kind))
+    kubernetes.chain(others).any(|it| it == (group, kind))
 }
 
 impl Owners {

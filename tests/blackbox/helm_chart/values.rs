@@ -137,6 +137,40 @@ fn a_release_may_be_in_a_namespace_called_watched() {
 }
 
 #[test]
+fn the_gate_is_closed_on_no_pod_that_the_webhook_never_sees() {
+    let Some(chart) = Chart::new() else { return };
+    let condition =
+        |name: &str, expression: &str| json!({ "name": name, "expression": expression });
+    let (first, second) = (
+        condition("a", "request.namespace == 'a'"),
+        condition("b", "has(object.spec)"),
+    );
+    let values = json!({ "webhook": {
+        "enabled": true,
+        "namespaceSelector": { "matchLabels": { "podloom.dev/mutate": null, "team": "web" } },
+        "matchConditions": [first, second],
+        "gate": { "enabled": true, "strict": true },
+    } });
+    let rendered = Rendered::new(&chart, &values);
+    let webhook = &rendered.get("MutatingWebhookConfiguration", "podloom-webhook")["webhooks"][0];
+    // Nobody has to set it.
+    assert_eq!(webhook["failurePolicy"], "Ignore");
+    let gate = &rendered.get("MutatingAdmissionPolicy", "podloom-webhook-gate")["spec"];
+    let strict = &rendered.get("ValidatingAdmissionPolicy", "podloom-webhook-gate")["spec"];
+    for policy in [gate, strict] {
+        let selector = &policy["matchConstraints"]["namespaceSelector"];
+        assert_eq!(*selector, webhook["namespaceSelector"]);
+    }
+    let conditions = gate["matchConditions"].as_array().unwrap();
+    assert!(conditions.ends_with(&[first, second]), "{conditions:?}");
+    let variables = strict["variables"].as_array().unwrap();
+    let mut variables = variables.iter();
+    let seen = variables.find(|it| it["name"] == "isSeen").unwrap();
+    let joined = "(request.namespace == 'a') && (has(object.spec))";
+    assert_eq!(seen["expression"], joined);
+}
+
+#[test]
 fn values_of_the_webhooks_arrive_in_their_configuration() {
     let Some(chart) = Chart::new() else { return };
     let own = json!({ "key": "old", "operator": "DoesNotExist" });

@@ -38,6 +38,8 @@ pub struct Options {
     pub nodes: u16,
     /// Whether the API server logs every request except those of the control plane itself: see [`ControlPlane::audit_log`].
     pub audit: bool,
+    /// The kubeconfig with the certificate that the API server shows to webhooks; by default it shows none.
+    pub webhook_client: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -45,6 +47,7 @@ impl Default for Options {
         Self {
             nodes: 1,
             audit: false,
+            webhook_client: None,
         }
     }
 }
@@ -118,6 +121,11 @@ impl ControlPlane {
             (self.layout.signing_key(), key),
             (self.layout.audit_policy(), commands::audit_policy()),
         ] {
+            kubeconfig::write_secret(&path, &text).map_err(StartError::Directory)?;
+        }
+        if let Some(client) = &self.options.webhook_client {
+            let text = commands::admission_configuration(client);
+            let path = self.layout.admission_configuration();
             kubeconfig::write_secret(&path, &text).map_err(StartError::Directory)?;
         }
         self.spawn(Program::Etcd, commands::etcd(&self.programs, &self.layout))?;
@@ -323,7 +331,7 @@ impl ControlPlane {
     }
 
     fn spawn_api_server(&self, layout: &Layout) -> Result<(), StartError> {
-        let command = commands::api_server(&self.programs, layout, self.options.audit);
+        let command = commands::api_server(&self.programs, layout, &self.options);
         self.spawn(Program::ApiServer, command)
     }
 

@@ -329,6 +329,13 @@ impl Pem {
         })
     }
 
+    /// Returns all certificates as authorities to trust; at least one. A certificate that is not an authority's is an error.
+    pub fn authorities(&self) -> Result<RootCertStore, TlsError> {
+        let mut store = RootCertStore::empty();
+        self.add_to(&mut store)?;
+        Ok(store)
+    }
+
     /// Adds all certificates as authorities. A certificate that is not an authority's is an error, since it would be trusted for every
     /// name. One that cannot be parsed is an error too: a user put it there for a reason.
     fn add_to(&self, store: &mut RootCertStore) -> Result<(), TlsError> {

@@ -63,6 +63,7 @@ impl Cluster {
         let options = Options {
             nodes: 0,
             audit: true,
+            ..Options::default()
         };
         let plane = ControlPlane::start(&options).unwrap();
         let mut objects = vec![

@@ -82,7 +82,7 @@ pub(super) async fn connect(
     config.alpn_protocols = vec![b"h2".to_vec()];
     let (near, far) = tokio::io::duplex(1 << 16);
     let host = ServerName::try_from(host.to_owned()).unwrap();
-    let acceptor = TlsAcceptor::from(server_config(Arc::clone(slot)));
+    let acceptor = TlsAcceptor::from(server_config(Arc::clone(slot), None));
     let connector = TlsConnector::from(Arc::new(config));
     let (client, server) = tokio::join!(connector.connect(host, near), acceptor.accept(far));
     let connection = Connection {
@@ -217,7 +217,7 @@ fn nothing_that_is_printed_has_a_key() {
     let shown = format!(
         "{slot:?} {certificate:?} {:?} {:?}",
         leaf.key,
-        server_config(slot.clone())
+        server_config(slot.clone(), None)
     );
     let key = format!("{:?}", leaf.key.secret_der());
     assert!(!shown.contains(key.trim_matches(['[', ']'])), "{shown}");

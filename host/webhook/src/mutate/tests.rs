@@ -277,6 +277,26 @@ async fn only_a_trusted_account_can_say_that_a_pod_passed_this_chain() {
     }
 }
 
+/// A gate of the API server's policy is taken away from whatever may pass, and no plugin sees it.
+#[tokio::test]
+async fn the_gate_is_opened_for_each_pod_that_may_pass() {
+    let opens = r#"[{"op":"remove","path":"/spec/schedulingGates"}]"#;
+    let trusted =
+        json!({ "userInfo": { "username": "system:serviceaccount:podloom-system:podloom" } });
+    let stamped = json!({ "annotations": { "podloom.dev/chain": DIGEST } });
+    for (request, metadata, passes) in [(trusted, stamped, true), (json!({}), json!({}), false)] {
+        let mut review = review(&request, &metadata);
+        review.object["spec"]["schedulingGates"] = json!([{ "name": "podloom.dev/chain" }]);
+        let Asked { answer, asked, .. } = ask(review, UNCHANGED).await;
+        let (answer, _) = answer.expect("an answer");
+        assert_eq!(answer.patch.as_deref(), Some(opens), "{request}");
+        assert_eq!(asked.is_empty(), passes);
+        let sees_gate =
+            |(pod, _): &(Value, PodRequest)| pod.pointer("/spec/schedulingGates").is_some();
+        assert!(!asked.iter().any(sees_gate));
+    }
+}
+
 #[tokio::test]
 async fn notes_and_ignored_failures_are_warnings() {
     let runs = vec![

@@ -31,7 +31,7 @@ pub(crate) async fn connect(
         .with_root_certificates(roots)
         .with_no_client_auth();
     let (near, far) = tokio::io::duplex(1 << 16);
-    let acceptor = TlsAcceptor::from(server_config(Arc::clone(slot)));
+    let acceptor = TlsAcceptor::from(server_config(Arc::clone(slot), None));
     let connector = TlsConnector::from(Arc::new(config));
     let host = ServerName::try_from(host.to_owned()).unwrap();
     let (client, _server) = tokio::join!(connector.connect(host, near), acceptor.accept(far));

@@ -35,6 +35,7 @@ impl Cluster {
             let options = Options {
                 nodes: 0,
                 audit: false,
+                ..Options::default()
             };
             let plane = ControlPlane::start(&options).unwrap();
             Self { plane, log }

@@ -19,7 +19,7 @@ metadata: { name: gated-team, labels: { podloom.dev/mutate: enabled } }
 ";
 /// On pods that passed the chain, and on those that wait.
 const STAMP: &str = "podloom.dev/mutations";
-const LABEL: &str = "podloom.dev/gated";
+const GATE: &str = "schedulingGates";
 /// The policy of the install manifests.
 const POLICY: &str = "deploy/options/gate/gate.yaml";
 const OBJECTS: &str = "\
@@ -61,7 +61,7 @@ spec:
 /// How many pods these objects have.
 const PODS: usize = 6;
 /// Which of them pass the chain one after the other, and how many they are.
-const PASSED: [(&str, usize, &str); 2] = [
+const STEPS: [(&str, usize, &str); 2] = [
     (
         "app in (web, db)",
         5,
@@ -73,6 +73,9 @@ const PASSED: [(&str, usize, &str); 2] = [
         "so did that of the Job, once Kubernetes had collected the evicted one",
     ),
 ];
+/// A word for each pod that waits, or that passed the chain.
+const WAITS: &str = "--output=jsonpath={.items[*].spec.schedulingGates[*].name}";
+const PASSED: &str = "--output=jsonpath={.items[*].metadata.annotations.podloom\\.dev/chain}";
 const COLUMNS: &str = "--output=custom-columns=POD:.metadata.name,PHASE:.status.phase,GATE:.spec.schedulingGates[*].name,CHAIN:.metadata.annotations.podloom\\.dev/chain";
 
 /// Creates pods while nobody answers, and shows what becomes of them.
@@ -102,19 +105,18 @@ pub(super) fn show(built: &Built, live: &mut Live) -> Result<()> {
     first.until(|| Ok(probe(cluster)?.contains(STAMP)))?;
     drop(first);
     screen::line("the webhook is gone; its failurePolicy is Ignore");
-    live.operator
-        .until(|| Ok(probe(cluster)?.contains(LABEL)))?;
+    live.operator.until(|| Ok(probe(cluster)?.contains(GATE)))?;
     screen::line("a Deployment, a StatefulSet and a Job are created, and no call fails:");
     cluster.apply(OBJECTS)?;
-    live.operator.until(|| Ok(count(cluster, LABEL)? == PODS))?;
+    live.operator
+        .until(|| Ok(count(cluster, "", WAITS)? == PODS))?;
     list(cluster)?;
 
     let begun = Instant::now();
     let second = replica()?;
     screen::step(begun.elapsed(), "a replica answers again");
-    for (selector, pods, what) in PASSED {
-        let selector = format!("!{LABEL},{selector}");
-        second.until(|| Ok(count(cluster, &selector)? == pods))?;
+    for (selector, pods, what) in STEPS {
+        second.until(|| Ok(count(cluster, selector, PASSED)? == pods))?;
         screen::step(begun.elapsed(), what);
     }
     list(cluster)?;
@@ -134,11 +136,11 @@ fn probe(cluster: &Cluster) -> Result<String> {
     run::output(cluster.kubectl_in(TEAM).args(dry_run))
 }
 
-/// How many pods have such labels.
-fn count(cluster: &Cluster, selector: &str) -> Result<usize> {
-    let get = ["get", "pods", "--output=name", "--selector", selector];
-    let names = run::output(cluster.kubectl_in(TEAM).args(get))?;
-    Ok(names.lines().count())
+/// How many pods with these labels have something, by a template.
+fn count(cluster: &Cluster, selector: &str, template: &str) -> Result<usize> {
+    let get = ["get", "pods", "--selector", selector, template];
+    let found = run::output(cluster.kubectl_in(TEAM).args(get))?;
+    Ok(found.split_whitespace().count())
 }
 
 fn list(cluster: &Cluster) -> Result<()> {

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::INTERNAL;
+use super::{INTERNAL, Options};
 use crate::keys;
 use crate::programs::Programs;
 
@@ -87,6 +87,10 @@ impl Layout {
         self.data.join("audit-policy.yaml")
     }
 
+    pub(super) fn admission_configuration(&self) -> PathBuf {
+        self.data.join("admission.yaml")
+    }
+
     pub(super) fn audit_log(&self) -> PathBuf {
         self.data.join("audit.log")
     }
@@ -159,7 +163,24 @@ rules:
     )
 }
 
-pub(super) fn api_server(programs: &Programs, layout: &Layout, audit: bool) -> Command {
+/// Has the API server show the certificate of a kubeconfig to webhooks.
+pub(super) fn admission_configuration(kubeconfig: &Path) -> String {
+    let plugin = |name: &str| {
+        format!(
+            "\
+- name: {name}
+  configuration: {{ apiVersion: apiserver.config.k8s.io/v1, kind: WebhookAdmissionConfiguration, kubeConfigFile: {kubeconfig:?} }}
+"
+        )
+    };
+    format!(
+        "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n{}{}",
+        plugin("MutatingAdmissionWebhook"),
+        plugin("ValidatingAdmissionWebhook")
+    )
+}
+
+pub(super) fn api_server(programs: &Programs, layout: &Layout, options: &Options) -> Command {
     let mut command = Command::new(&programs.api_server);
     command
         .arg(format!("--etcd-servers=http://{}", layout.etcd))
@@ -181,7 +202,13 @@ pub(super) fn api_server(programs: &Programs, layout: &Layout, audit: bool) -> C
         // As in clusters that run node agents; Pod Security admission decides where privileged pods are allowed.
         .arg("--allow-privileged=true")
         .arg("--service-cluster-ip-range=10.0.0.0/16");
-    if audit {
+    if options.webhook_client.is_some() {
+        command.arg(option(
+            "--admission-control-config-file",
+            layout.admission_configuration(),
+        ));
+    }
+    if options.audit {
         command
             .arg(option("--audit-policy-file", layout.audit_policy()))
             .arg(option("--audit-log-path", layout.audit_log()))

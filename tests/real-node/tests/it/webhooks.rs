@@ -90,6 +90,37 @@ impl Cluster {
         self.shell("kubectl rollout status deployment/podloom-webhook --namespace podloom-system --timeout 150s");
     }
 
+    /// The pod of the Deployment that waits at the gate.
+    fn gated(&self) -> Result<Value, String> {
+        let list = ["pods", "--namespace", TEAM, "--selector=app=gated"];
+        let mut pods = self.get(&list)["items"].take();
+        let pods = pods.as_array_mut().ok_or("no list")?;
+        pods.retain(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+        pods.pop().ok_or_else(|| "no pod".to_owned())
+    }
+
+    /// Takes away all replicas, and waits until they are gone.
+    #[track_caller]
+    fn stop_replicas(&self) {
+        self.scale("0");
+        self.until_replicas_are("no replica is left", <[String]>::is_empty);
+    }
+
+    #[track_caller]
+    fn start_replicas(&self) {
+        self.scale("2");
+        self.until_replicas_are_ready();
+    }
+
+    #[track_caller]
+    fn scale(&self, replicas: &str) {
+        let (of, replicas) = (
+            "deployment/podloom-webhook",
+            format!("--replicas={replicas}"),
+        );
+        self.kubectl(&["scale", of, "--namespace", SYSTEM, &replicas]);
+    }
+
     #[track_caller]
     fn until_replicas_are(&self, what: &str, is_wanted: impl Fn(&[String]) -> bool) {
         self.eventually(what, || {
@@ -119,6 +150,7 @@ fn webhooks_of_the_guide_admit_all_while_they_roll_and_the_cluster_starts_withou
     the_authority_is_that_of_the_secret(&cluster);
     no_admission_fails_while_they_roll(&cluster, &pod);
     the_cluster_starts_without_them(&cluster, &pod);
+    pods_wait_at_the_gate_without_them(&cluster, &pod);
     nothing_of_them_is_left(&cluster, &pod);
 }
 
@@ -235,18 +267,7 @@ fn the_cluster_starts_without_them(cluster: &Cluster, pod: &NamedTempFile) {
             "podloom.dev/mutate=enabled",
         ]);
     }
-    let scale = |replicas: &str| {
-        let replicas = format!("--replicas={replicas}");
-        cluster.kubectl(&[
-            "scale",
-            "deployment/podloom-webhook",
-            "--namespace",
-            SYSTEM,
-            &replicas,
-        ]);
-    };
-    scale("0");
-    cluster.until_replicas_are("no replica is left", <[String]>::is_empty);
+    cluster.stop_replicas();
     let error = cluster.eventually(
         "pods of the labelled namespace are refused",
         || match cluster.create(pod, TEAM, "server") {
@@ -275,11 +296,72 @@ fn the_cluster_starts_without_them(cluster: &Cluster, pod: &NamedTempFile) {
     }
     cluster.until_pod_runs(TEAM, "test");
 
-    scale("2");
-    cluster.until_replicas_are_ready();
+    cluster.start_replicas();
     cluster.until_stamped(pod);
     let stamp = cluster.create(pod, TEAM, "none").unwrap();
     assert!(!stamp.is_empty());
+}
+
+/// What options/gate has, with two files of it. A pod with a gate starts no container; once replicas are back, another one runs.
+#[track_caller]
+fn pods_wait_at_the_gate_without_them(cluster: &Cluster, pod: &NamedTempFile) {
+    const FILES: [&str; 2] = ["gate.yaml", "rbac.yaml"];
+    let each = |verb: &str| {
+        for file in FILES {
+            cluster.kubectl(&[verb, "-f", &format!("deploy/options/gate/{file}")]);
+        }
+    };
+    each("apply");
+    let ignore = r#"[{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]"#;
+    let configuration = ["mutatingwebhookconfiguration", "podloom-webhook"];
+    let patch = ["--type=json", "--patch", ignore];
+    cluster.kubectl(&[&["patch"], &configuration[..], &patch].concat());
+    cluster.kubectl(&[
+        "set",
+        "env",
+        "--namespace",
+        SYSTEM,
+        "deployment/podloom-webhook",
+        "PODLOOM_WEBHOOK_GATE=true",
+    ]);
+    cluster.until_replicas_are_ready();
+    cluster.stop_replicas();
+    cluster.eventually("the webhook is ignored", || {
+        match cluster.create(pod, TEAM, "server")? {
+            stamp if stamp.is_empty() => Ok(()),
+            stamp => Err(stamp),
+        }
+    });
+    let image = format!("--image={}", crate::sessions::IMAGE);
+    cluster.kubectl(&["create", "deployment", "gated", "--namespace", TEAM, &image]);
+    let waits = cluster.eventually("a pod waits", || {
+        let pod = cluster.gated()?;
+        let condition = &pod["status"]["conditions"][0];
+        match condition["reason"] == "SchedulingGated" {
+            true => Ok(pod),
+            false => Err(pod["status"].to_string()),
+        }
+    });
+    assert_eq!(
+        waits["spec"]["schedulingGates"][0]["name"],
+        "podloom.dev/chain"
+    );
+    for nothing in [
+        &waits["spec"]["nodeName"],
+        &waits["status"]["containerStatuses"],
+    ] {
+        assert!(nothing.is_null(), "{waits}");
+    }
+
+    cluster.start_replicas();
+    cluster.eventually("a pod that passed the chain runs in its place", || {
+        let pod = cluster.gated()?;
+        let is_stamped = pod["metadata"]["annotations"]["podloom.dev/chain"].is_string();
+        let is_done = is_stamped && pod["status"]["phase"] == "Running";
+        is_done.then_some(()).ok_or_else(|| pod.to_string())
+    });
+    cluster.kubectl(&["delete", "deployment", "gated", "--namespace", TEAM]);
+    each("delete");
 }
 
 #[track_caller]

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::super::CompilePriority::{Low, Normal};
-use super::super::{TOO_LONG, compile_in_turn};
+use super::super::{CallPurpose, Engine, EngineOptions, TOO_LONG, compile_in_turn};
 use crate::error::PluginError;
 use crate::request::Until;
 
@@ -108,6 +108,15 @@ fn nice() -> i64 {
     let (_, after) = stat.rsplit_once(')').expect("a name");
     let nice = after.split_whitespace().nth(16).expect("a nice value");
     nice.parse().expect("a number")
+}
+
+#[test]
+fn plugins_compile_at_a_low_priority_once_a_pod_was_called() {
+    let engine = Engine::new(&EngineOptions::default()).expect("an engine");
+    drop(engine.permit(CallPurpose::Trial, Until::DONE));
+    assert_eq!(engine.compile_priority(), Normal);
+    drop(engine.permit(CallPurpose::Pod, Until::DONE));
+    assert_eq!(engine.compile_priority(), Low);
 }
 
 #[test]

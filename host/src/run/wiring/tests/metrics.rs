@@ -14,13 +14,14 @@ use crate::run::wiring::operator;
 use crate::traces;
 
 /// All duties, and everything that brings metrics of its own.
-const EVERYTHING: [&str; 14] = [
+const EVERYTHING: [&str; 15] = [
     "--controllers",
     "browser,portal,infrastructure,cleaner",
     "--webhook",
     "127.0.0.1:0",
     "--webhook-drift-interval",
     "5m",
+    "--webhook-gate",
     "--plugins",
     "/nowhere",
     "--candidate",
