@@ -90,6 +90,14 @@ impl Cluster {
         self.shell("kubectl rollout status deployment/podloom-webhook --namespace podloom-system --timeout 150s");
     }
 
+    fn set_failure_policy(&self, policy: &str) {
+        let patch =
+            json!([{ "op": "replace", "path": "/webhooks/0/failurePolicy", "value": policy }]);
+        let configuration = ["mutatingwebhookconfiguration", "podloom-webhook"];
+        let patch = ["--type=json", "--patch", &patch.to_string()];
+        self.kubectl(&[&["patch"], &configuration[..], &patch].concat());
+    }
+
     /// The pod of the Deployment that waits at the gate.
     fn gated(&self) -> Result<Value, String> {
         let list = ["pods", "--namespace", TEAM, "--selector=app=gated"];
@@ -149,8 +157,8 @@ fn webhooks_of_the_guide_admit_all_while_they_roll_and_the_cluster_starts_withou
     a_pod_of_kubectl_is_hardened_or_denied(&cluster);
     the_authority_is_that_of_the_secret(&cluster);
     no_admission_fails_while_they_roll(&cluster, &pod);
-    the_cluster_starts_without_them(&cluster, &pod);
     pods_wait_at_the_gate_without_them(&cluster, &pod);
+    the_cluster_starts_without_them(&cluster, &pod);
     nothing_of_them_is_left(&cluster, &pod);
 }
 
@@ -312,10 +320,7 @@ fn pods_wait_at_the_gate_without_them(cluster: &Cluster, pod: &NamedTempFile) {
         }
     };
     each("apply");
-    let ignore = r#"[{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]"#;
-    let configuration = ["mutatingwebhookconfiguration", "podloom-webhook"];
-    let patch = ["--type=json", "--patch", ignore];
-    cluster.kubectl(&[&["patch"], &configuration[..], &patch].concat());
+    cluster.set_failure_policy("Ignore");
     cluster.kubectl(&[
         "set",
         "env",
@@ -362,6 +367,7 @@ fn pods_wait_at_the_gate_without_them(cluster: &Cluster, pod: &NamedTempFile) {
     });
     cluster.kubectl(&["delete", "deployment", "gated", "--namespace", TEAM]);
     each("delete");
+    cluster.set_failure_policy("Fail");
 }
 
 #[track_caller]
