@@ -36,6 +36,8 @@ pub struct EngineOptions {
     pub instances: InstanceAllocation,
     /// Whether each run counts the instructions of its plugin, which makes all calls slower. For tests: unlike time it is always the same.
     pub counts_fuel: bool,
+    /// Whether nobody waits for what it compiles: it then takes little from others from the start.
+    pub in_background: bool,
     /// Decides which lines about pods are logged, since anybody can cause them; by default all are.
     pub lines: Option<Lines>,
 }
@@ -75,6 +77,7 @@ impl Engine {
         config.consume_fuel(options.counts_fuel);
         let (wasm, instances) = allocate(&config, options.instances, permits)?;
         let (permits, epoch) = (Arc::new(Permits::new(permits)), wasm.weak());
+        lock(&permits.count).has_served = options.in_background;
         let tick = move || {
             if let Some(engine) = epoch.upgrade() {
                 engine.increment_epoch();
@@ -325,7 +328,7 @@ struct PermitCounts {
     waiting: usize,
     /// Calls for pods and trials.
     running: usize,
-    /// Whether there was a call for a pod.
+    /// Whether there was a call for a pod, or it counts as if there was.
     has_served: bool,
     clock: ClockState,
 }

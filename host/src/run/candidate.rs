@@ -75,6 +75,7 @@ impl CandidateChain {
         let options = EngineOptions {
             permits: Some(NonZeroUsize::MIN),
             instances: InstanceAllocation::Pooled,
+            in_background: true,
             ..EngineOptions::default()
         };
         let own = Engine::new(&options).context("cannot start its WebAssembly engine")?;
