@@ -26,6 +26,7 @@ use podloom_mutators::Slot;
 use podloom_webhook::OwnerKind;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
 use self::pace::{Pace, REST};
@@ -85,6 +86,8 @@ struct Memory {
     pace: Pace,
     /// Whether a Job goes on if a pod of it is evicted, by its namespace, name and UID. That never changes.
     jobs: HashMap<[String; 3], bool>,
+    /// Why the last look failed. It is logged once.
+    problem: Option<String>,
     /// How many Jobs were read in this round, by namespace.
     asked: HashMap<String, usize>,
     /// When a person is told of a pod again, by its UID.
@@ -101,8 +104,9 @@ struct Found {
     manual: usize,
     /// The first of those that a person has to delete.
     told: Vec<(Waiting, Manual)>,
-    /// Those that can be evicted, as many as are looked at.
+    /// Those that can be evicted, as many as are looked at; apart those whose owners have failed, which must not keep others out.
     evictable: Vec<Waiting>,
+    failing: Vec<Waiting>,
 }
 
 impl GateTask {
@@ -149,16 +153,20 @@ impl GateTask {
         let problem = match looked {
             Ok(Ok(pause)) => {
                 self.metrics.looks.of(["complete"]).inc();
+                memory.problem = None;
                 return pause;
             }
             Ok(Err(problem)) => problem,
             Err(_) => format!("it took longer than {ROUND_TIME:?}"),
         };
         self.metrics.looks.of(["failed"]).inc();
-        tracing::warn!(
-            error = problem,
-            "could not look for pods that wait at the gate"
-        );
+        if memory.problem.as_ref() != Some(&problem) {
+            tracing::warn!(
+                error = problem,
+                "could not look for pods that wait at the gate"
+            );
+        }
+        memory.problem = Some(problem);
         REST
     }
 
@@ -168,7 +176,9 @@ impl GateTask {
             manual,
             told,
             mut evictable,
+            failing,
         } = self.find(memory).await?;
+        evictable.extend(failing);
         self.metrics
             .waiting
             .set(i64::try_from(count).unwrap_or(i64::MAX));
@@ -192,7 +202,8 @@ impl GateTask {
         Ok(turn.pause)
     }
 
-    /// Reads which pods wait, one after the other: anybody may make large ones. A pod that a scheduler may see has no node.
+    /// Reads which pods wait, one after the other: anybody may make large ones. It stops when there is enough to do for a while, so that
+    /// then more of them may wait than it has counted.
     async fn find(&self, memory: &mut Memory) -> Result<Found, String> {
         memory.begin();
         let mut found = Found::default();
@@ -201,6 +212,8 @@ impl GateTask {
         for place in self.places() {
             let mut pods = Objects::of(Pages::of(&self.client, &place));
             while let Some(listed) = pods.next().await.map_err(words)? {
+                // Reviews are answered meanwhile.
+                yield_now().await;
                 let Some(pod) = lists::read(&listed) else {
                     continue;
                 };
@@ -216,6 +229,9 @@ impl GateTask {
                 }
                 found.count += 1;
                 self.sort(memory, &mut found, &mut of_owner, pod).await;
+                if found.evictable.len() == LISTED {
+                    return Ok(found);
+                }
             }
         }
         let owners: HashSet<&str> = of_owner.keys().map(String::as_str).collect();
@@ -268,8 +284,12 @@ impl GateTask {
             None if memory.held.contains_key(&pod.uid) => {}
             None => {
                 *number += 1;
-                if *number <= OF_OWNER && found.evictable.len() < LISTED {
-                    found.evictable.push(pod);
+                let list = match memory.pace.has_failed(&pod.owner.uid) {
+                    true => &mut found.failing,
+                    false => &mut found.evictable,
+                };
+                if *number <= OF_OWNER && list.len() < LISTED {
+                    list.push(pod);
                 }
             }
         }

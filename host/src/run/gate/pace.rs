@@ -47,8 +47,6 @@ impl Pace {
     pub(super) fn turn(&mut self, waiting: &mut [Waiting], now: Timestamp) -> Turn {
         let has_failed = self.note_failures(waiting, now);
         self.known = waiting.iter().map(|it| it.uid.clone()).collect();
-        let owners: HashSet<&str> = waiting.iter().map(|it| it.owner.uid.as_str()).collect();
-        self.failures.retain(|uid, _| owners.contains(uid.as_str()));
         waiting.sort_by(|a, b| self.place(a).cmp(&self.place(b)));
         if has_failed {
             let factor = 2u32.saturating_pow(self.in_a_row);
@@ -59,6 +57,9 @@ impl Pace {
         }
         if waiting.is_empty() {
             (self.batch, self.in_a_row) = (0, 0);
+            if self.tried.is_empty() {
+                self.failures.clear();
+            }
             return Turn {
                 pods: 0,
                 pause: REST,
@@ -72,6 +73,11 @@ impl Pace {
             pods: self.batch,
             pause: ROUND,
         }
+    }
+
+    /// Whether pods that replaced those of this owner waited again.
+    pub(super) fn has_failed(&self, owner: &str) -> bool {
+        self.failures.contains_key(owner)
     }
 
     /// A pod of this owner was evicted.
