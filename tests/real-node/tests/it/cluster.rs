@@ -231,13 +231,14 @@ impl Cluster {
         self.shell(
             "kubectl rollout status deployment/podloom --namespace podloom-system --timeout 150s",
         );
-        // Until then, an old replica may hold the Lease.
         self.eventually("as many pods as replicas", || {
             match self.operators().len() {
                 2 => Ok(()),
                 other => Err(format!("{other} pods")),
             }
         });
+        // An old replica leads on until its kubelet tells it to stop.
+        self.eventually("one of them leads", || self.leader());
     }
 
     /// The operator's pods that are not being deleted, sorted by name.
