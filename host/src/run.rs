@@ -85,6 +85,10 @@ fn contradiction(arguments: &RunArguments) -> Option<String> {
         "--webhook-drift-interval needs --webhook: the replicas that serve the webhooks look for pods that missed them"
     } else if !has_webhook && arguments.webhook.gate {
         "--webhook-gate needs --webhook: the replicas that serve the webhooks open the gate"
+    } else if arguments.webhook.client_ca.is_some()
+        && (!has_webhook || arguments.webhook.without_tls)
+    {
+        "--webhook-client-ca needs --webhook with TLS: only there do clients show a certificate"
     } else if arguments.webhook.gate && arguments.allow_empty_chain {
         "--webhook-gate and --allow-empty-chain contradict each other: the gate is opened by a chain, and without one pods would run without plugins"
     } else {

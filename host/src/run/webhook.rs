@@ -258,6 +258,7 @@ pub(super) fn task(
 fn clients(file: &Option<PathBuf>, names: &[String]) -> Result<Option<Arc<Clients>>> {
     let Some(file) = file else { return Ok(None) };
     let clients = Clients::read(file.clone(), names.to_vec());
+    let clients = clients.map_err(anyhow::Error::msg);
     Ok(Some(clients.context("--webhook-client-ca")?))
 }
 

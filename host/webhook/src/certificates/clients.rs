@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use podloom_engine::outbound::{Pem, TlsError};
+use podloom_engine::outbound::Pem;
 use podloom_turns::lock;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::ring;
@@ -42,8 +42,9 @@ impl Clients {
     ///
     /// # Errors
     /// If the file cannot be read, or has no certificate of an authority.
-    pub fn read(file: PathBuf, names: Vec<String>) -> Result<Arc<Self>, TlsError> {
-        let current = Mutex::new(Current::of(&Pem::read(&file)?)?);
+    pub fn read(file: PathBuf, names: Vec<String>) -> Result<Arc<Self>, String> {
+        let pem = Pem::read(&file).map_err(|error| error.to_string())?;
+        let current = Mutex::new(Current::of(&pem)?);
         Ok(Arc::new(Self {
             file,
             names,
@@ -59,10 +60,8 @@ impl Clients {
             let file = self.file.clone();
             let read = spawn_blocking(move || Pem::read(&file)).await;
             let Ok(read) = read else { continue };
-            let problem = match read.and_then(|pem| self.renew(&pem)) {
-                Ok(()) => None,
-                Err(error) => Some(error.to_string()),
-            };
+            let read = read.map_err(|error| error.to_string());
+            let problem = read.and_then(|pem| self.renew(&pem)).err();
             if let Some(error) = problem.as_ref().filter(|_| problem != known) {
                 tracing::warn!(
                     error,
@@ -73,7 +72,7 @@ impl Clients {
         }
     }
 
-    fn renew(&self, pem: &Pem) -> Result<(), TlsError> {
+    fn renew(&self, pem: &Pem) -> Result<(), String> {
         let next = Current::of(pem)?;
         let mut current = lock(&self.current);
         if current.authorities != next.authorities {
@@ -108,12 +107,16 @@ impl Clients {
 }
 
 impl Current {
-    fn of(pem: &Pem) -> Result<Self, TlsError> {
-        let (roots, provider) = (pem.authorities()?, Arc::new(ring::default_provider()));
+    fn of(pem: &Pem) -> Result<Self, String> {
+        let roots = pem.authorities().map_err(|error| error.to_string())?;
+        let authorities = pem.certificates().map_err(|error| error.to_string())?;
+        let provider = Arc::new(ring::default_provider());
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+        let verifier = verifier.build();
+        let verifier = verifier.map_err(|error| format!("{}: {error}", pem.name()))?;
         Ok(Self {
-            authorities: pem.certificates()?,
-            verifier: verifier.build().expect("there is an authority"),
+            authorities,
+            verifier,
         })
     }
 }

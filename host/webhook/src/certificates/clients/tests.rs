@@ -92,12 +92,12 @@ fn another_authority_takes_the_place_of_one_and_garbage_does_not() {
         let pem = Pem::new("ca.crt".to_owned(), text.into()).unwrap();
         clients.renew(&pem)
     };
-    let problem = renew("no PEM").unwrap_err().to_string();
+    let problem = renew("no PEM").unwrap_err();
     assert!(
         problem.starts_with("ca.crt has no certificate"),
         "{problem}"
     );
-    let problem = renew(&new.pem()).unwrap_err().to_string();
+    let problem = renew(&new.pem()).unwrap_err();
     assert!(problem.contains("it is not an authority's"), "{problem}");
     assert!(is_answered(&clients, &old) && !is_answered(&clients, &new));
     renew(&after.0).unwrap();
@@ -107,6 +107,6 @@ fn another_authority_takes_the_place_of_one_and_garbage_does_not() {
 #[test]
 fn a_file_that_is_not_there_is_named() {
     let missing = Clients::read(PathBuf::from("/nowhere/ca.crt"), Vec::new());
-    let problem = missing.unwrap_err().to_string();
+    let problem = missing.unwrap_err();
     assert!(problem.contains("/nowhere/ca.crt"), "{problem}");
 }
