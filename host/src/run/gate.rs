@@ -43,9 +43,9 @@ const OF_OWNER: usize = 50;
 /// How many Jobs are read in one round, and in one namespace.
 const JOBS: usize = 50;
 const JOBS_OF_NAMESPACE: usize = 10;
-/// How many pods a person is told of in one round, and how often: Events are kept for an hour.
-const TOLD: usize = 50;
-const TOLD_AGAIN: Duration = Duration::from_mins(30);
+/// How many pods get a Warning in one round, and when they get it again: the API server keeps Events for an hour.
+const WARNINGS: usize = 50;
+const WARN_AGAIN: Duration = Duration::from_mins(30);
 /// How long a pod is left alone that the API server did not evict.
 const HELD: Duration = Duration::from_mins(1);
 /// How long one round, and one request, may take.
@@ -90,8 +90,8 @@ struct Memory {
     problem: Option<String>,
     /// How many Jobs were read in this round, by namespace.
     asked: HashMap<String, usize>,
-    /// When a person is told of a pod again, by its UID.
-    told: HashMap<String, Instant>,
+    /// When a pod gets its Warning again, by its UID.
+    warned: HashMap<String, Instant>,
     /// Until when a pod is left alone, by its UID.
     held: HashMap<String, Instant>,
 }
@@ -102,8 +102,8 @@ struct Found {
     /// All pods that wait.
     count: usize,
     manual: usize,
-    /// The first of those that a person has to delete.
-    told: Vec<(Waiting, Manual)>,
+    /// The first of these that are due for a Warning.
+    due: Vec<(Waiting, Manual)>,
     /// Those that can be evicted, as many as are looked at; apart those whose owners have failed, which must not keep others out.
     evictable: Vec<Waiting>,
     failing: Vec<Waiting>,
@@ -174,7 +174,7 @@ impl GateTask {
         let Found {
             count,
             manual,
-            told,
+            due,
             mut evictable,
             failing,
         } = self.find(memory).await?;
@@ -185,7 +185,7 @@ impl GateTask {
         self.metrics
             .manual
             .set(i64::try_from(manual).unwrap_or(i64::MAX));
-        memory.tell(&told, events);
+        memory.warn(&due, events);
         if self.slot.serving().chain.is_none() {
             // Nobody can answer, so nothing that happens now says anything.
             memory.pace = Pace::default();
@@ -209,7 +209,7 @@ impl GateTask {
         let mut found = Found::default();
         let mut selected = None;
         let mut of_owner: HashMap<String, usize> = HashMap::new();
-        for place in self.places() {
+        'places: for place in self.places() {
             let mut pods = Objects::of(Pages::of(&self.client, &place));
             while let Some(listed) = pods.next().await.map_err(words)? {
                 // Reviews are answered meanwhile.
@@ -230,7 +230,7 @@ impl GateTask {
                 found.count += 1;
                 self.sort(memory, &mut found, &mut of_owner, pod).await;
                 if found.evictable.len() == LISTED {
-                    return Ok(found);
+                    break 'places;
                 }
             }
         }
@@ -277,8 +277,8 @@ impl GateTask {
         match manual {
             Some(why) => {
                 found.manual += 1;
-                if found.told.len() < TOLD && !memory.told.contains_key(&pod.uid) {
-                    found.told.push((pod, why));
+                if found.due.len() < WARNINGS && !memory.warned.contains_key(&pod.uid) {
+                    found.due.push((pod, why));
                 }
             }
             None if memory.held.contains_key(&pod.uid) => {}
@@ -395,15 +395,15 @@ impl Memory {
     fn begin(&mut self) {
         let now = Instant::now();
         self.asked.clear();
-        self.told.retain(|_, again| *again > now);
+        self.warned.retain(|_, again| *again > now);
         self.held.retain(|_, until| *until > now);
     }
 
-    /// Tells a person about pods. It is said again as long as they wait.
-    fn tell(&mut self, told: &[(Waiting, Manual)], events: &Events) {
-        for (pod, why) in told {
-            let again = Instant::now() + TOLD_AGAIN;
-            self.told.insert(pod.uid.clone(), again);
+    /// Warns of pods that only a person can delete, again and again as long as they wait.
+    fn warn(&mut self, due: &[(Waiting, Manual)], events: &Events) {
+        for (pod, why) in due {
+            self.warned
+                .insert(pod.uid.clone(), Instant::now() + WARN_AGAIN);
             let notice = Notice::warning(event::WAITS_AT_GATE, why.note());
             events.send(pod.reference(), notice);
         }

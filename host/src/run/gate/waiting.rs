@@ -75,9 +75,10 @@ impl Waiting {
         if dns_subdomain(name).is_err() || uid.len() > UID_BYTES {
             return Fate::Manual(Manual::UnknownOwner);
         }
-        match kind.as_str() {
-            "Job" if api_version == "batch/v1" => Fate::AskJob,
-            "Job" => Fate::Manual(Manual::UnknownOwner),
+        match (api_version.as_str(), kind.as_str()) {
+            ("batch/v1", "Job") => Fate::AskJob,
+            // No such version can be read.
+            (version, "Job") if version.starts_with("batch/") => Fate::Manual(Manual::UnknownOwner),
             _ if makes_pods(api_version, kind, others) => Fate::Evict,
             _ => Fate::Manual(Manual::UnknownOwner),
         }

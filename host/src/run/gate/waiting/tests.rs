@@ -23,11 +23,11 @@ fn owner(api_version: &str, kind: &str) -> Value {
 
 #[test]
 fn only_pods_that_a_known_controller_replaces_are_evicted() {
-    let kind = GroupVersionKind::gvk("apps.kruise.io", "v1alpha1", "CloneSet");
-    let others = [OwnerKind::new(
-        &kind,
-        "system:serviceaccount:a:b".to_owned(),
-    )];
+    let others =
+        [("apps.kruise.io", "CloneSet"), ("batch.volcano.sh", "Job")].map(|(group, kind)| {
+            let kind = GroupVersionKind::gvk(group, "v1alpha1", kind);
+            OwnerKind::new(&kind, "system:serviceaccount:a:b".to_owned())
+        });
     let unknown = Fate::Manual(Manual::UnknownOwner);
     for (api_version, kind, fate) in [
         ("apps/v1", "ReplicaSet", Fate::Evict),
@@ -35,6 +35,7 @@ fn only_pods_that_a_known_controller_replaces_are_evicted() {
         ("apps/v1", "DaemonSet", Fate::Evict),
         ("v1", "ReplicationController", Fate::Evict),
         ("apps.kruise.io/v1beta1", "CloneSet", Fate::Evict),
+        ("batch.volcano.sh/v1alpha1", "Job", Fate::Evict),
         ("batch/v1", "Job", Fate::AskJob),
         ("batch/v9", "Job", unknown),
         ("selenosis.io/v1", "Browser", unknown),
