@@ -214,9 +214,9 @@ const TOO_LONG: &str = "was not compiled in time: building the chain took too lo
 /// How much of the processors a compiler takes from other work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CompilePriority {
-    /// Its share: pods wait for the chain, or for nothing.
+    /// As much as any other work: no chain serves yet.
     Normal,
-    /// Next to nothing: an earlier chain has been serving pods, and more of them may come at any moment.
+    /// What others leave: a chain serves pods meanwhile.
     Low,
 }
 
@@ -224,9 +224,8 @@ pub(crate) enum CompilePriority {
 /// of the compiler over hostile input becomes an error, and the process goes on.
 ///
 /// The compiler cannot be interrupted. When the deadline passes, it goes on in the background and its result is dropped. Later
-/// plugins wait for that a second or two at most, and longer only at a low priority on a busy machine, since the inspection bounds what
-/// is compiled. The inspection itself does
-/// not wait for other plugins, so a bad file is refused at once.
+/// plugins wait for that a second or two at most, since the inspection bounds what is compiled; at a low priority on a busy machine
+/// longer. The inspection itself does not wait for other plugins, so a bad file is refused at once.
 pub(crate) fn compile_in_turn<L: Send + 'static, T: Send + 'static>(
     turn: &Arc<Mutex<()>>,
     priority: CompilePriority,

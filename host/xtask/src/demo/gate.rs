@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::Result;
 
 use super::operator::{Operator, free_address};
-use super::webhook::{configuration, until_published};
+use super::webhook::{configuration, is_callable, until_published};
 use super::{Built, Cluster, Live, screen};
 use crate::run;
 
@@ -81,10 +81,7 @@ const COLUMNS: &str = "--output=custom-columns=POD:.metadata.name,PHASE:.status.
 /// Creates pods while nobody answers, and shows what becomes of them.
 pub(super) fn show(built: &Built, live: &mut Live) -> Result<()> {
     let cluster = &live.cluster;
-    if cluster.plane.is_none() {
-        screen::line(
-            "skipped: the API server of another cluster cannot call a webhook on this machine",
-        );
+    if !is_callable(cluster) {
         return Ok(());
     }
     let (webhook, policy) = (

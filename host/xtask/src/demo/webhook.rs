@@ -24,10 +24,7 @@ const IMAGE: &str = "--image=registry.k8s.io/pause:3.10";
 /// Starts an operator that only serves the webhooks, and creates pods as people do.
 pub(super) fn show(built: &Built, live: &mut Live) -> Result<()> {
     let cluster = &live.cluster;
-    if cluster.plane.is_none() {
-        screen::line(
-            "skipped: the API server of another cluster cannot call a webhook on this machine",
-        );
+    if !is_callable(cluster) {
         return Ok(());
     }
     let webhook = free_address()?;
@@ -79,6 +76,16 @@ pub(super) fn show(built: &Built, live: &mut Live) -> Result<()> {
         "podloom-webhook",
     ]))?;
     cluster.delete_namespace("any-team")
+}
+
+/// Whether the API server can call a webhook on this machine. Says so if it cannot.
+pub(super) fn is_callable(cluster: &Cluster) -> bool {
+    if cluster.plane.is_none() {
+        screen::line(
+            "skipped: the API server of another cluster cannot call a webhook on this machine",
+        );
+    }
+    cluster.plane.is_some()
 }
 
 /// The configuration of the install manifests, but with a URL in place of a Service: the operator is a process of this machine.
