@@ -245,6 +245,38 @@ fn a_webhook_that_still_does_not_answer_is_only_tried() {
     });
 }
 
+/// Creates a pod as this user, without storing it, and says whether it got a gate.
+fn gets_gate(scene: &Scene, user: &str, metadata: &Value) -> bool {
+    let mut pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": metadata,
+        "spec": { "containers": [{ "name": "a", "image": "registry.k8s.io/pause:3.10" }] },
+    });
+    pod["metadata"]["name"] = json!("probe");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), pod.to_string()).unwrap();
+    let (file, user) = (file.path().to_str().unwrap(), format!("--as={user}"));
+    let create = ["create", "-f", file, "--dry-run=server", "-o", "json"];
+    let who = [&user, "--as-group=system:masters", "-n", &scene.namespace];
+    let created = scene.cluster.kubectl(&[&create[..], &who].concat());
+    is_gated(&serde_json::from_str(&created).unwrap())
+}
+
+/// Only pods that the operator has passed through the chain itself get no gate; nobody else can say so.
+#[test]
+fn a_pod_of_a_browser_gets_no_gate() {
+    on_new_enough("gate-browser", async |scene| {
+        let webhook = Webhook::new(&scene, Route::Url);
+        let _policies = Policies::apply(&scene, &["gate/gate.yaml"]);
+        webhook.configure(NOBODY.parse().unwrap(), Policy::Ignore);
+        gated(&scene).await;
+        let operator = "system:serviceaccount:podloom-system:podloom";
+        let stamped = json!({ "annotations": { STAMP: "sha256:0" } });
+        assert!(!gets_gate(&scene, operator, &stamped));
+        assert!(gets_gate(&scene, operator, &json!({})));
+        assert!(gets_gate(&scene, "admin", &stamped));
+    });
+}
+
 /// What `options/gate-strict` refuses, with its message.
 async fn refused(scene: &Scene, pod: &Pod) -> String {
     let created = scene.pods().create(&dry_run(), pod).await;
@@ -285,6 +317,14 @@ fn nobody_goes_around_the_gate() {
             opened.contains("nobody but Podloom's webhook opens its gate"),
             "{opened}"
         );
+        let bound = json!({
+            "apiVersion": "v1", "kind": "Binding", "metadata": { "name": "forged" },
+            "target": { "apiVersion": "v1", "kind": "Node", "name": "somewhere" },
+        });
+        let (pods, options) = (scene.pods(), PostParams::default());
+        let binding = pods.create_subresource::<_, Value>("binding", "forged", &options, &bound);
+        let bound = binding.await.unwrap_err().to_string();
+        assert!(bound.contains("schedulingGates"), "{bound}");
         // What else may change, may change.
         let annotated = json!({ "metadata": { "annotations": { "a": "b" } } });
         let annotated = Patch::Merge(&annotated);
