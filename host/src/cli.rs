@@ -29,7 +29,9 @@ pub(crate) use chain::{
     BundleArguments, DiffArguments, DiffFormat, ExportArguments, PodArguments, TightenArguments,
 };
 pub(crate) use cleaner::{Against, CleanerCheckArguments};
-pub(crate) use cluster::{BlameArguments, CorpusCommand, DriftArguments, RecordArguments};
+pub(crate) use cluster::{
+    BlameArguments, CorpusCommand, DriftArguments, RecordArguments, RepairArguments,
+};
 pub(crate) use duties::{PortalArguments, TunnelArguments};
 pub(crate) use files::{Format, InfraCheckArguments, RenderArguments};
 pub(crate) use plugin::{
@@ -37,6 +39,7 @@ pub(crate) use plugin::{
 };
 pub(crate) use rbac::{RbacArguments, Whose};
 pub(crate) use run::{OwnPodArguments, RunArguments};
+pub(crate) use webhook::Heal;
 
 /// A Kubernetes operator that creates pods for browser sessions, and changes them with a chain of sandboxed WebAssembly plugins.
 #[derive(Debug, Parser)]

@@ -38,7 +38,7 @@ use prometheus_client::registry::Registry;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
-use tower::retry::RetryLayer;
+use tower::retry::{Policy, RetryLayer};
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt, service_fn};
 
 /// How long opening a connection may take, TLS included.
@@ -68,6 +68,33 @@ const UNUSABLE: &str = "the cluster configuration is unusable";
 /// Marks a request whose answer is read piece by piece, so it is passed on as it arrives.
 #[derive(Clone, Copy)]
 pub(crate) struct Streamed;
+
+/// Marks a request that is not retried: whoever sends it does something else first.
+#[derive(Clone, Copy)]
+pub(crate) struct Once;
+
+/// Retries all requests but those.
+#[derive(Clone)]
+struct Retries(RetryPolicy);
+
+impl<R> Policy<Request<Body>, Response<R>, BoxError> for Retries {
+    type Future = <RetryPolicy as Policy<Request<Body>, Response<R>, BoxError>>::Future;
+
+    fn retry(
+        &mut self,
+        request: &mut Request<Body>,
+        result: &mut Result<Response<R>, BoxError>,
+    ) -> Option<Self::Future> {
+        self.0.retry(request, result)
+    }
+
+    fn clone_request(&mut self, request: &Request<Body>) -> Option<Request<Body>> {
+        if request.extensions().get::<Once>().is_some() {
+            return None;
+        }
+        Policy::<_, Response<R>, BoxError>::clone_request(&mut self.0, request)
+    }
+}
 
 /// A request missed its deadline.
 #[derive(Debug, thiserror::Error)]
@@ -119,7 +146,7 @@ pub(crate) fn client(
         .context("the retry policy is invalid")?;
     let stack = ServiceBuilder::new()
         .layer(config.base_uri_layer())
-        .layer(RetryLayer::new(retry))
+        .layer(RetryLayer::new(Retries(retry)))
         .option_layer(config.auth_layer().context(UNUSABLE)?)
         .layer(config.extra_headers_layer().context(UNUSABLE)?)
         .service(send);

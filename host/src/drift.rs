@@ -8,8 +8,10 @@ mod report;
 mod tally;
 mod webhook;
 
-pub(crate) use self::judge::{Expected, Owner, Pod};
-pub(crate) use self::read::scan;
+use kube::Client;
+
+pub(crate) use self::judge::{Expected, Judge, Need, Owner, Pod, Unwanted};
+pub(crate) use self::read::{each_pod, scan};
 pub(crate) use self::tally::Counts;
 pub(crate) use self::webhook::hooks_for_new_pods;
 use crate::cli::DriftArguments;
@@ -52,20 +54,32 @@ pub(crate) enum Unclear {
     Size,
 }
 
-/// Looks at a cluster, and prints what drifted.
-pub(crate) fn run(arguments: &DriftArguments) -> Result<(), CommandError> {
-    let expected = arguments.plugins.as_deref().map(load::chain).transpose()?;
-    let expected = expected.as_ref().map(Expected::of);
-    let (scope, findings) = block_on(async {
-        let client = lists::connect().await?;
+impl Scope {
+    /// What a person asks about, in the cluster of this client.
+    pub(crate) fn of(arguments: &DriftArguments, client: &Client) -> Self {
         let namespace = arguments.namespace.as_deref();
         let namespace = namespace.unwrap_or(client.default_namespace());
-        let scope = Scope {
+        Self {
             namespace: (!arguments.all_namespaces).then(|| namespace.to_owned()),
             selector: arguments.selector.clone(),
             webhook: arguments.webhook_configuration.clone(),
             reader: Reader::Person,
-        };
+        }
+    }
+}
+
+/// The chain that pods should have passed; none if the user does not name it.
+pub(crate) fn expected(arguments: &DriftArguments) -> Result<Option<Expected>, CommandError> {
+    let chain = arguments.plugins.as_deref().map(load::chain).transpose()?;
+    Ok(chain.as_ref().map(Expected::of))
+}
+
+/// Looks at a cluster, and prints what drifted.
+pub(crate) fn run(arguments: &DriftArguments) -> Result<(), CommandError> {
+    let expected = expected(arguments)?;
+    let (scope, findings) = block_on(async {
+        let client = lists::connect().await?;
+        let scope = Scope::of(arguments, &client);
         let findings = scan(&client, &scope, expected).await?;
         Ok::<_, CommandError>((scope, findings))
     })?;

@@ -11,8 +11,10 @@ mod completion;
 mod corpus;
 mod crds;
 mod drift;
+mod evict;
 mod explain;
 mod feed;
+mod heal;
 mod infra;
 mod lists;
 mod load;
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
         Command::Corpus(CorpusCommand::Record(arguments)) => corpus::record(arguments),
         Command::Infra(CheckCommand::Check(arguments)) => infra::check(arguments),
         Command::Cleaner(CheckCommand::Check(arguments)) => cleaner::check(arguments),
+        Command::Drift(arguments) if arguments.repair.is_on => heal::repair(arguments),
         Command::Drift(arguments) => drift::run(arguments),
         Command::Bundle(arguments) => bundle::run(arguments),
         Command::Sbom(arguments) => sbom::run(arguments),

@@ -21,6 +21,7 @@ pub(crate) fn run(arguments: &RbacArguments) -> Result<(), CommandError> {
             .collect(),
         Whose::Drift => vec![of_leader(&background::DRIFT, arguments)?],
         Whose::Gate => vec![of_leader(&background::GATE, arguments)?],
+        Whose::Heal => vec![of_leader(&background::HEAL, arguments)?],
         Whose::Users if !namespaces.is_empty() => {
             return Err(CommandError::Usage(
                 "--namespace does not go with --for users: their roles are ClusterRoles, which have no namespace"

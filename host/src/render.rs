@@ -503,6 +503,11 @@ impl Namespaces {
         self.0.insert(name, metadata);
     }
 
+    /// Adds what is known of others.
+    pub(crate) fn extend(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+
     pub(crate) fn contains(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }

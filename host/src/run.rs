@@ -6,6 +6,7 @@ mod connections;
 mod drift;
 mod duty;
 mod gate;
+mod heal;
 mod history;
 mod loading;
 mod metrics;
@@ -85,6 +86,8 @@ fn contradiction(arguments: &RunArguments) -> Option<String> {
         "--webhook-drift-interval needs --webhook: the replicas that serve the webhooks look for pods that missed them"
     } else if !has_webhook && arguments.webhook.gate {
         "--webhook-gate needs --webhook: the replicas that serve the webhooks open the gate"
+    } else if !has_webhook && arguments.webhook.heal.how.is_some() {
+        "--webhook-heal needs --webhook: the replicas that serve the webhooks have pods replaced that missed them"
     } else if arguments.webhook.client_ca.is_some()
         && (!has_webhook || arguments.webhook.without_tls)
     {

@@ -41,6 +41,7 @@ mod configuration;
 mod console;
 mod drift;
 mod gate;
+mod heal;
 mod helm_chart;
 mod infrastructure;
 mod infrastructure_faults;

@@ -28,6 +28,8 @@ pub mod annotation {
     pub const MUTATIONS: &str = "podloom.dev/mutations";
     /// On a pod: the digest of the plugin chain that it went through.
     pub const CHAIN: &str = "podloom.dev/chain";
+    /// On a namespace, or on what controls pods: with `"false"`, its pods are not evicted to have them pass the chain.
+    pub const HEAL: &str = "podloom.dev/heal";
     /// What `kubectl apply` leaves on the object that it was given.
     pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
     /// What Argo CD may do with an object.
@@ -146,6 +148,10 @@ pub mod event {
     pub const EVICTED_AT_GATE: &str = "EvictedAtGate";
     /// The pod waits at the gate until a person deletes it.
     pub const WAITS_AT_GATE: &str = "WaitsAtGate";
+    /// The pod should have passed the chain, and was evicted so that its controller replaces it.
+    pub const EVICTED_TO_HEAL: &str = "EvictedToHeal";
+    /// No further pods of this owner are replaced, since the last new one is not as it should be.
+    pub const HEAL_STOPPED: &str = "HealStopped";
 }
 
 /// The longest value that a label can have.

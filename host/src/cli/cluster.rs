@@ -1,11 +1,12 @@
 //! The arguments of `podloom blame`, `podloom drift` and `podloom corpus`, which read a cluster.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{ArgGroup, Args, Subcommand};
 use podloom_controllers::duties::WEBHOOK_NAME;
 
-use super::{Against, ReportFormat, namespace, object_name, text_or_json};
+use super::{Against, ReportFormat, duration, namespace, object_name, text_or_json};
 
 /// Show who wrote each line of a pod, as git blame does for a file.
 ///
@@ -132,6 +133,59 @@ pub(crate) struct DriftArguments {
     /// The format of the report.
     #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = text_or_json("Lines for people", "One object"))]
     pub(crate) output: ReportFormat,
+
+    #[command(flatten)]
+    pub(crate) repair: RepairArguments,
+}
+
+/// How podloom drift has pods replaced.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Repair")]
+pub(crate) struct RepairArguments {
+    /// Evict the pods that missed the chain, so that their controllers replace them: one of each owner at a time, and the next one when
+    /// the new one is ready. PodDisruptionBudgets hold. It asks first. Pods without a controller are left alone, and so is what has the
+    /// annotation podloom.dev/heal: "false", on the namespace or on the controller.
+    #[arg(long = "repair", conflicts_with_all = ["output", "exit_code"])]
+    pub(crate) is_on: bool,
+
+    /// Do not ask.
+    #[arg(long, requires = "is_on")]
+    pub(crate) yes: bool,
+
+    /// Only say what would be evicted.
+    #[arg(long, requires = "is_on", conflicts_with = "yes")]
+    pub(crate) dry_run: bool,
+
+    /// Evict pods of other chains than that of --plugins, too.
+    #[arg(long, requires = "is_on", requires = "plugins")]
+    pub(crate) older: bool,
+
+    /// Evict pods that passed the chain with this digest, too; repeat the option for several.
+    #[arg(long = "banned-chain", value_name = "DIGEST", requires = "is_on", value_delimiter = ',', value_parser = chain_digest)]
+    pub(crate) banned: Vec<String>,
+
+    /// How many owners are worked on at once.
+    #[arg(long, value_name = "NUMBER", requires = "is_on", default_value = "3", value_parser = owners())]
+    pub(crate) owners: u32,
+
+    /// How long a new pod may take to become ready. Its owner gets no further one after that, and no other owner of its namespace is
+    /// begun.
+    #[arg(long, value_name = "TIME", requires = "is_on", default_value = "5m", value_parser = duration::parse)]
+    pub(crate) ready_within: Duration,
+}
+
+/// Parses how many owners are worked on at once.
+pub(super) fn owners() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=50)
+}
+
+/// Parses the digest of a chain, as stamps have it.
+pub(super) fn chain_digest(text: &str) -> Result<String, String> {
+    let is_digest = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match is_digest {
+        true => Ok(text.to_ascii_lowercase()),
+        false => Err("write the 64 hexadecimal digits of the annotation podloom.dev/chain, as podloom drift lists them".to_owned()),
+    }
 }
 
 const DRIFT_EXAMPLES: &str = "\
@@ -143,7 +197,10 @@ Examples:
   podloom drift -A --plugins target/plugins
 
   # For a CronJob that looks every night
-  podloom drift -A -o json --exit-code";
+  podloom drift -A -o json --exit-code
+
+  # Have the pods replaced that missed the chain, two Deployments at a time
+  podloom drift -n shop --repair --owners 2";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CorpusCommand {

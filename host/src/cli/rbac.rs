@@ -79,6 +79,9 @@ pub(crate) enum Whose {
     /// The rights to have pods replaced that wait at the gate: a ClusterRole, bound to the ServiceAccount of the webhooks for podloom
     /// run --webhook-gate.
     Gate,
+    /// The rights to have pods replaced that missed the chain: a ClusterRole, bound to the ServiceAccount of the webhooks for podloom run
+    /// --webhook-heal. People who run podloom drift --repair need the same rights, besides those to look for drift.
+    Heal,
 }
 
 impl RbacArguments {

@@ -10,6 +10,7 @@ use kube::core::GroupVersionKind;
 use podloom_controllers::duties::WEBHOOK_NAME;
 use podloom_webhook::{OwnerKind, UnknownOwners};
 
+use super::cluster::{chain_digest, owners};
 use super::{duration, is_dns_label, namespace, object_name, one_of};
 
 /// The shortest lifetime of certificates: with a shorter one, a renewal would come too late.
@@ -110,9 +111,67 @@ pub(crate) struct WebhookArguments {
     #[arg(long = "webhook-gate", env = "PODLOOM_WEBHOOK_GATE")]
     pub(crate) gate: bool,
 
+    #[command(flatten)]
+    pub(crate) heal: HealArguments,
+
     /// Serve without TLS, to measure what TLS costs. The API server never connects without TLS.
     #[arg(long = "webhook-without-tls", hide = true)]
     pub(crate) without_tls: bool,
+}
+
+/// How pods are replaced that missed the chain.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct HealArguments {
+    /// Have pods replaced that missed the chain: one replica evicts them, one of each owner at a time, and the next one when the new one
+    /// is ready. PodDisruptionBudgets hold. With dry-run, which is meant if HOW is left out, it only counts them. Needs the rights that
+    /// podloom rbac --for heal prints. By default nothing is replaced.
+    #[arg(id = "webhook_heal", long = "webhook-heal", value_name = "HOW", env = "PODLOOM_WEBHOOK_HEAL", num_args = 0..=1, require_equals = true, default_missing_value = "dry-run", value_parser = heal())]
+    pub(crate) how: Option<Heal>,
+
+    /// Have pods of other chains than the present one replaced, too. Each change of the chain then replaces the pods of all labelled
+    /// namespaces.
+    #[arg(
+        id = "webhook_heal_older",
+        long = "webhook-heal-older",
+        env = "PODLOOM_WEBHOOK_HEAL_OLDER",
+        requires = "webhook_heal"
+    )]
+    pub(crate) older: bool,
+
+    /// Have pods replaced, too, that passed the chain with this digest; repeat the option for several.
+    #[arg(id = "webhook_heal_banned", long = "webhook-heal-banned-chain", value_name = "DIGEST", env = "PODLOOM_WEBHOOK_HEAL_BANNED_CHAIN", requires = "webhook_heal", value_delimiter = ',', value_parser = chain_digest)]
+    pub(crate) banned: Vec<String>,
+
+    /// How many owners are worked on at once.
+    #[arg(id = "webhook_heal_owners", long = "webhook-heal-owners", value_name = "NUMBER", env = "PODLOOM_WEBHOOK_HEAL_OWNERS", default_value = "3", value_parser = owners())]
+    pub(crate) owners: u32,
+
+    /// How long a new pod may take to become ready. Its owner gets no further one after that, and no other owner of its namespace is
+    /// begun; the Event HealStopped says so.
+    #[arg(id = "webhook_heal_ready_within", long = "webhook-heal-ready-within", value_name = "TIME", env = "PODLOOM_WEBHOOK_HEAL_READY_WITHIN", default_value = "5m", value_parser = duration::parse)]
+    pub(crate) ready_within: Duration,
+}
+
+/// What is done about pods that missed the chain.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Heal {
+    /// They are counted.
+    DryRun,
+    Evict,
+}
+
+impl Heal {
+    /// As the option has it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::DryRun => "dry-run",
+            Self::Evict => "evict",
+        }
+    }
+}
+
+fn heal() -> impl TypedValueParser<Value = Heal> {
+    one_of([("dry-run", "", Heal::DryRun), ("evict", "", Heal::Evict)])
 }
 
 /// Parses the lifetime of certificates.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use podloom_api::names;
+use podloom_api::names::{self, condition};
 use podloom_mutation::{Dimension, PodRequest, texts};
 use podloom_mutators::{CHAIN, Chain, MUTATIONS, Match, MutationEntry};
 use serde::Serialize;
@@ -26,11 +26,11 @@ pub(crate) struct Expected {
 }
 
 /// Judges pods.
-pub(super) struct Judge {
+pub(crate) struct Judge {
     pub(super) webhook: Webhook,
-    pub(super) namespaces: Namespaces,
+    pub(crate) namespaces: Namespaces,
     /// None if it is not known: then a plugin matches each pod.
-    pub(super) expected: Option<Expected>,
+    pub(crate) expected: Option<Expected>,
 }
 
 /// What is to be said of a pod.
@@ -68,6 +68,37 @@ pub(super) enum Unstamped {
     Unclear(Unclear),
 }
 
+/// Why a pod should be replaced. The most urgent comes first.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Need {
+    /// It missed the chain.
+    Missed,
+    /// It passed a chain that nobody may have passed.
+    Banned,
+    /// It passed another chain than the present one.
+    Older,
+}
+
+/// Which chains pods are replaced for that passed them. Those that missed the chain always are.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Unwanted {
+    /// The digests of banned ones.
+    pub(crate) banned: Vec<String>,
+    /// All but the present one.
+    pub(crate) older: bool,
+}
+
+impl Need {
+    /// In reports and metrics.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Missed => "missed",
+            Self::Banned => "banned",
+            Self::Older => "older",
+        }
+    }
+}
+
 impl Expected {
     pub(crate) fn of(chain: &Chain) -> Self {
         let plugins = chain.plugins().iter();
@@ -97,7 +128,7 @@ impl Passed {
 
 impl Judge {
     /// Why it is not known which pods missed the chain; none if it is known.
-    pub(super) fn unjudged(&self) -> Option<&'static str> {
+    pub(crate) fn unjudged(&self) -> Option<&'static str> {
         match self.webhook {
             Webhook::Installed { .. } => None,
             Webhook::Absent => Some("the cluster has no"),
@@ -115,31 +146,59 @@ impl Judge {
         }
     }
 
-    fn unstamped(&self, pod: &Pod<'_>) -> Unstamped {
-        let (created, hooks) = match &self.webhook {
-            Webhook::Installed { created, hooks } => (*created, hooks),
-            Webhook::Absent => return Unstamped::NotSelected,
-            Webhook::Unread => return Unstamped::Unclear(Unclear::Configuration),
+    /// Why a pod should be replaced; none if it should not, or if that is not known. One that is older than the webhook counts too.
+    pub(crate) fn need(&self, pod: &Pod<'_>, unwanted: &Unwanted) -> Option<Need> {
+        // The stamp of a tunnel is on its Deployment.
+        if pod.is_over() || pod.is_mirror() || pod.is_gated() || pod.is_of_tunnel() {
+            return None;
+        }
+        let need = match Stamp::of(pod.0).and_then(|stamp| stamp.digest) {
+            None => Need::Missed,
+            Some(digest) if unwanted.banned.contains(&digest) => Need::Banned,
+            Some(digest) => {
+                let mut present = self.expected.iter();
+                let is_older = present.any(|it| it.digest != digest);
+                return (unwanted.older && is_older && self.selects(pod) == Ok(true))
+                    .then_some(Need::Older);
+            }
         };
-        let (labels, namespace) = (pod.labels(), self.namespaces.get(pod.namespace()).labels);
-        let is_known = self.namespaces.contains(pod.namespace());
-        let knows_chain = self.expected.is_some();
-        match any_selects(hooks, (&namespace, is_known), &labels, knows_chain) {
+        let is_selected = self.selects(pod) == Ok(true);
+        let is_matched = || match need {
+            Need::Missed => matches!(self.matched(pod), Unstamped::Missed(_)),
+            _ => true,
+        };
+        (is_selected && is_matched()).then_some(need)
+    }
+
+    fn unstamped(&self, pod: &Pod<'_>) -> Unstamped {
+        let was_there = match &self.webhook {
+            Webhook::Installed { created, .. } => is_older(*created, pod.created()),
+            Webhook::Absent | Webhook::Unread => true,
+        };
+        match self.selects(pod) {
             // Older first: that is known, whatever else is not.
             Ok(false) => Unstamped::NotSelected,
-            _ if !is_older(created, pod.created()) => Unstamped::Older,
+            _ if !was_there => Unstamped::Older,
             Err(unclear) => Unstamped::Unclear(unclear),
-            Ok(true) => self.matched(pod, &labels, namespace),
+            Ok(true) => self.matched(pod),
         }
     }
 
+    /// Whether the webhook would be asked about such a pod now.
+    fn selects(&self, pod: &Pod<'_>) -> Result<bool, Unclear> {
+        let hooks = match &self.webhook {
+            Webhook::Installed { hooks, .. } => hooks,
+            Webhook::Absent => return Ok(false),
+            Webhook::Unread => return Err(Unclear::Configuration),
+        };
+        let namespace = self.namespaces.get(pod.namespace()).labels;
+        let is_known = self.namespaces.contains(pod.namespace());
+        let knows_chain = self.expected.is_some();
+        any_selects(hooks, (&namespace, is_known), &pod.labels(), knows_chain)
+    }
+
     /// If no plugin matches the labels of a pod, none runs, so none changes them for another one.
-    fn matched(
-        &self,
-        pod: &Pod<'_>,
-        labels: &BTreeMap<String, String>,
-        namespace_labels: BTreeMap<String, String>,
-    ) -> Unstamped {
+    fn matched(&self, pod: &Pod<'_>) -> Unstamped {
         let Some(expected) = &self.expected else {
             return Unstamped::Missed(Vec::new());
         };
@@ -147,9 +206,10 @@ impl Judge {
         let request = PodRequest {
             kind: "Pod",
             namespace: namespace.to_owned(),
-            namespace_labels,
+            namespace_labels: self.namespaces.get(namespace).labels,
             ..PodRequest::default()
         };
+        let labels = pod.labels();
         let label = |key: &str| labels.get(key).map(String::as_str);
         let is_known = self.namespaces.contains(namespace);
         let mut is_unclear = false;
@@ -307,8 +367,18 @@ impl Pod<'_> {
     /// Whether it has run to its end, or is being deleted: it is replaced anyway, or never again.
     pub(crate) fn is_over(&self) -> bool {
         let phase = self.0.pointer("/status/phase").and_then(Value::as_str);
-        matches!(phase, Some("Succeeded" | "Failed"))
-            || !metadata(self.0, "deletionTimestamp").is_empty()
+        matches!(phase, Some("Succeeded" | "Failed")) || self.is_being_deleted()
+    }
+
+    pub(crate) fn is_being_deleted(&self) -> bool {
+        !metadata(self.0, "deletionTimestamp").is_empty()
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        let conditions = self.0.pointer("/status/conditions");
+        let conditions = conditions.and_then(Value::as_array).into_iter().flatten();
+        let mut ready = conditions.filter(|it| it["type"] == condition::READY);
+        ready.any(|it| it["status"] == "True")
     }
 
     /// Whether it waits at the gate: nothing of it runs, and the one that replaces it passes the chain.

@@ -49,22 +49,14 @@ pub(crate) async fn scan(
     scope: &Scope,
     expected: Option<Expected>,
 ) -> Result<Findings, CommandError> {
-    let mut reading = Reading {
-        client: client.clone(),
-        scope,
-        skipped: Vec::new(),
-        pace: Pace {
-            reader: scope.reader,
-            worked: Duration::ZERO,
-        },
-    };
+    let mut reading = Reading::of(client, scope);
     let mut tally = Tally::new(expected.as_ref().map(|it| it.digest.clone()), scope.reader);
-    let judge = Judge {
-        webhook: reading.webhook().await?,
-        namespaces: reading.namespaces().await?,
-        expected,
+    let judge = reading.judge(expected).await?;
+    let count = |pod: Option<Pod<'_>>| match pod {
+        Some(pod) => tally.add(&pod, judge.judge(&pod)),
+        None => tally.add_unread(),
     };
-    reading.pods(&judge, &mut tally).await?;
+    reading.pods(count).await?;
     reading.owners(&mut tally, "apps/v1", "ReplicaSet").await?;
     reading.owners(&mut tally, "batch/v1", "Job").await?;
     let stamped = reading.deployments(&mut tally).await?;
@@ -76,7 +68,47 @@ pub(crate) async fn scan(
     })
 }
 
+/// Reads all pods, one after the other, and returns who judged them and what could not be read.
+pub(crate) async fn each_pod(
+    client: &Client,
+    scope: &Scope,
+    expected: Option<Expected>,
+    mut take: impl FnMut(&Judge, &Pod<'_>),
+) -> Result<(Judge, Vec<Skipped>), CommandError> {
+    let mut reading = Reading::of(client, scope);
+    let judge = reading.judge(expected).await?;
+    let take = |pod: Option<Pod<'_>>| {
+        if let Some(pod) = pod {
+            take(&judge, &pod);
+        }
+    };
+    reading.pods(take).await?;
+    Ok((judge, reading.skipped))
+}
+
+impl<'s> Reading<'s> {
+    fn of(client: &Client, scope: &'s Scope) -> Self {
+        Self {
+            client: client.clone(),
+            scope,
+            skipped: Vec::new(),
+            pace: Pace {
+                reader: scope.reader,
+                worked: Duration::ZERO,
+            },
+        }
+    }
+}
+
 impl Reading<'_> {
+    async fn judge(&mut self, expected: Option<Expected>) -> Result<Judge, CommandError> {
+        Ok(Judge {
+            webhook: self.webhook().await?,
+            namespaces: self.namespaces().await?,
+            expected,
+        })
+    }
+
     async fn webhook(&mut self) -> Result<Webhook, CommandError> {
         let name = &self.scope.webhook;
         let configurations: Api<MutatingWebhookConfiguration> = Api::all(self.client.clone());
@@ -123,8 +155,8 @@ impl Reading<'_> {
         Ok(namespaces)
     }
 
-    /// Pods are needed: a report about none must not look as if all were well.
-    async fn pods(&mut self, judge: &Judge, tally: &mut Tally) -> Result<(), CommandError> {
+    /// Pods are needed: a report about none must not look as if all were well. Of one that is too large to be read, nothing is known.
+    async fn pods(&mut self, mut take: impl FnMut(Option<Pod<'_>>)) -> Result<(), CommandError> {
         let mut place = self.place("v1", "pods");
         place.labels.clone_from(&self.scope.selector);
         let client = self.client.clone();
@@ -132,13 +164,7 @@ impl Reading<'_> {
         let failed = |trouble: Trouble| trouble.into_error("pods");
         while let Some(listed) = pods.next().await.map_err(failed)? {
             let began = Instant::now();
-            match lists::read(&listed) {
-                Some(pod) => {
-                    let pod = Pod(&pod);
-                    tally.add(&pod, judge.judge(&pod));
-                }
-                None => tally.add_unread(),
-            }
+            take(lists::read(&listed).as_ref().map(Pod));
             self.pace.worked(began.elapsed() + pods.worked()).await;
         }
         Ok(())

@@ -134,6 +134,65 @@ pub(super) const GATE: Background = Background {
     ],
 };
 
+/// Having pods replaced that missed the chain.
+pub(super) const HEAL: Background = Background {
+    name: "heal",
+    header: &[
+        "The rights to have pods replaced that missed the chain, as printed by podloom rbac --for heal.",
+        "They are for the webhooks; bind the ClusterRole to people who run podloom drift --repair, too.",
+    ],
+    rules: &[
+        Right {
+            is_named: true,
+            ..right(
+                "admissionregistration.k8s.io",
+                "mutatingwebhookconfigurations",
+                &["get"],
+                "Which pods the webhook selects. Without this right no pod is evicted.",
+            )
+        },
+        right(
+            "",
+            "namespaces",
+            &["get", "list"],
+            "Which namespaces the webhook selects, and which are to be left alone. Without this right no pod is evicted.",
+        ),
+        right(
+            "",
+            "pods",
+            &["list"],
+            "The pods. Without this right nothing is found.",
+        ),
+        right(
+            "",
+            "pods/eviction",
+            &["create"],
+            "Evicts them, so that their controllers replace them. RBAC knows no chain: this right is for all pods.",
+        ),
+        right(
+            "",
+            "replicationcontrollers",
+            &["get"],
+            "Whether all pods of a controller are ready. Without this right its pods are left alone.",
+        ),
+        right("apps", "replicasets", &["get"], "The same."),
+        right("apps", "statefulsets", &["get"], "The same."),
+        right("apps", "daemonsets", &["get"], "The same."),
+        right(
+            "batch",
+            "jobs",
+            &["get"],
+            "Whether a Job goes on if a pod of it is evicted. Without this right pods of Jobs are left alone.",
+        ),
+        right(
+            "events.k8s.io",
+            "events",
+            &["create", "patch"],
+            "Writes Events about pods that were evicted, and about controllers at which it stopped. Without this right there are none.",
+        ),
+    ],
+};
+
 /// A ClusterRole, bound to the account of the webhooks.
 pub(super) fn manifests(of: &Background, webhook: &str, namespace: &str) -> String {
     let rules = of.rules.iter().map(|right| Rule {

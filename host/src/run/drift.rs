@@ -98,34 +98,36 @@ impl DriftTask {
         }
     }
 
-    /// Looks once; none if there is no chain yet, so nothing can have missed it. Pods are parsed and judged on a blocking thread, with a
-    /// rest after every few, so that reviews never wait for that.
+    /// Looks once; none if there is no chain yet, so nothing can have missed it.
     async fn look(&self) -> Result<Option<Found>, String> {
         let Some(chain) = self.slot.serving().chain.clone() else {
             return Ok(None);
         };
         let expected = Expected::of(&chain);
         let (client, scopes) = (self.client.clone(), Arc::clone(&self.scopes));
-        let cancelled = CancellationToken::new();
-        // The thread goes on if this is dropped, so it must hear of that.
-        let _guard = cancelled.clone().drop_guard();
-        let handle = Handle::current();
-        let looking = move || {
-            handle.block_on(async {
-                tokio::select! {
-                    looked = timeout(TIMEOUT, look(&client, &scopes, &expected)) => looked.ok(),
-                    () = cancelled.cancelled() => None,
-                }
-            })
-        };
-        match spawn_blocking(looking).await {
-            Ok(Some(Ok(found))) => Ok(Some(found)),
-            Ok(Some(Err(CommandError::Other(error)))) => Err(format!("{error:#}")),
-            Ok(Some(Err(error))) => Err(error.to_string()),
-            Ok(None) => Err(format!("it took longer than {TIMEOUT:?}")),
-            Err(error) => Err(error.to_string()),
+        let looking = async move { timeout(TIMEOUT, look(&client, &scopes, &expected)).await };
+        match apart(looking).await? {
+            Ok(Ok(found)) => Ok(Some(found)),
+            Ok(Err(CommandError::Other(error))) => Err(format!("{error:#}")),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err(format!("it took longer than {TIMEOUT:?}")),
         }
     }
+}
+
+/// Looks at a cluster on a blocking thread: pods are parsed and judged there, and reviews never wait for that. An error says why it did
+/// not end.
+pub(super) async fn apart<T: Send + 'static>(
+    look: impl Future<Output = T> + Send + 'static,
+) -> Result<T, String> {
+    let cancelled = CancellationToken::new();
+    // The thread goes on if this is dropped, so it must hear of that.
+    let _guard = cancelled.clone().drop_guard();
+    let handle = Handle::current();
+    let looking = move || handle.block_on(cancelled.run_until_cancelled(look));
+    let looked = spawn_blocking(looking).await;
+    let looked = looked.map_err(|error| error.to_string())?;
+    looked.ok_or_else(|| "it was stopped".to_owned())
 }
 
 async fn look(

@@ -4,7 +4,6 @@
 //! lost. All that is known is in the cluster: a new leader goes on where the last one stopped.
 
 mod pace;
-mod waiting;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,9 +11,7 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::Pod as CorePod;
-use kube::api::PostParams;
-use kube::core::{Selector, Status};
+use kube::core::Selector;
 use kube::{Api, Client};
 use podloom_api::names::event;
 use podloom_engine::clock::Clock;
@@ -30,10 +27,10 @@ use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
 use self::pace::{Pace, REST};
-use self::waiting::{Fate, Manual, Waiting, ignores_evictions};
 use super::parts::Parts;
 use super::state::OperatorState;
 use crate::drift::{self, Pod};
+use crate::evict::{Evicted, Fate, Manual, Target, ignores_evictions};
 use crate::lists::{self, Objects, Pages, Place, Trouble};
 use crate::manifest::metadata;
 
@@ -103,10 +100,10 @@ struct Found {
     count: usize,
     manual: usize,
     /// The first of these that are due for a Warning.
-    due: Vec<(Waiting, Manual)>,
+    due: Vec<(Target, Manual)>,
     /// Those that can be evicted, as many as are looked at; apart those whose owners have failed, which must not keep others out.
-    evictable: Vec<Waiting>,
-    failing: Vec<Waiting>,
+    evictable: Vec<Target>,
+    failing: Vec<Target>,
 }
 
 impl GateTask {
@@ -217,9 +214,11 @@ impl GateTask {
                 let Some(pod) = lists::read(&listed) else {
                     continue;
                 };
-                let Some(pod) = Waiting::of(&Pod(&pod)) else {
+                let pod = Pod(&pod);
+                if !pod.is_gated() || pod.is_over() {
                     continue;
-                };
+                }
+                let pod = Target::of(&pod);
                 if selected.is_none() {
                     selected = Some(self.selected().await?);
                 }
@@ -261,7 +260,7 @@ impl GateTask {
         memory: &mut Memory,
         found: &mut Found,
         of_owner: &mut HashMap<String, usize>,
-        pod: Waiting,
+        pod: Target,
     ) {
         let number = of_owner.entry(pod.owner.uid.clone()).or_default();
         let manual = match pod.fate(&self.owners) {
@@ -296,7 +295,7 @@ impl GateTask {
     }
 
     /// Whether the Job of a pod goes on if the pod is evicted; none if that is not known.
-    async fn goes_on(&self, memory: &mut Memory, pod: &Waiting) -> Option<bool> {
+    async fn goes_on(&self, memory: &mut Memory, pod: &Target) -> Option<bool> {
         let key = [&pod.namespace, &pod.owner.name, &pod.owner.uid].map(String::clone);
         if let Some(known) = memory.jobs.get(&key) {
             return Some(*known);
@@ -352,31 +351,15 @@ impl GateTask {
 
 impl GateTask {
     /// Evicts a pod, if it is still as it was read. Returns whether that was done.
-    async fn evict(&self, memory: &mut Memory, pod: &Waiting, events: &Events) -> bool {
-        let pods: Api<CorePod> = Api::namespaced(self.client.clone(), &pod.namespace);
-        let (options, eviction) = (PostParams::default(), pod.eviction());
-        let evicting = pods.create_subresource("eviction", &pod.name, &options, &eviction);
-        let evicted: Result<Result<Status, _>, _> = timeout(REQUEST_TIME, evicting).await;
-        let outcome = match evicted {
-            Ok(Ok(_)) => "evicted",
-            // It is gone or was changed, or the API server asks for patience.
-            Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409 | 429) => {
-                "refused"
-            }
-            Ok(Err(error)) => {
-                let (namespace, name, error) = (&pod.namespace, &pod.name, plain(&error));
-                tracing::warn!(
-                    namespace,
-                    name,
-                    error,
-                    "a pod that waits at the gate could not be evicted"
-                );
-                "failed"
-            }
-            Err(_) => "failed",
-        };
-        self.metrics.evictions.of([outcome]).inc();
-        if outcome != "evicted" {
+    async fn evict(&self, memory: &mut Memory, pod: &Target, events: &Events) -> bool {
+        let evicted = pod.evict(&self.client).await;
+        self.metrics.evictions.of([evicted.as_str()]).inc();
+        if let Evicted::Failed(error) = &evicted {
+            let (namespace, name) = (&pod.namespace, &pod.name);
+            let what = "a pod that waits at the gate could not be evicted";
+            tracing::warn!(namespace, name, error, "{what}");
+        }
+        if evicted != Evicted::Done {
             // The others go on.
             memory.held.insert(pod.uid.clone(), Instant::now() + HELD);
             return false;
@@ -400,11 +383,11 @@ impl Memory {
     }
 
     /// Warns of pods that only a person can delete, again and again as long as they wait.
-    fn warn(&mut self, due: &[(Waiting, Manual)], events: &Events) {
+    fn warn(&mut self, due: &[(Target, Manual)], events: &Events) {
         for (pod, why) in due {
             self.warned
                 .insert(pod.uid.clone(), Instant::now() + WARN_AGAIN);
-            let notice = Notice::warning(event::WAITS_AT_GATE, why.note());
+            let notice = Notice::warning(event::WAITS_AT_GATE, note(*why));
             events.send(pod.reference(), notice);
         }
     }
@@ -417,6 +400,21 @@ impl Drop for Shown<'_> {
     fn drop(&mut self) {
         self.0.waiting.set(0);
         self.0.manual.set(0);
+    }
+}
+
+/// What a person has to know of such a pod.
+fn note(why: Manual) -> &'static str {
+    match why {
+        Manual::Bare => {
+            "no webhook of Podloom answered when this pod was created, so it waits at the gate; nothing controls it: delete it and create it again"
+        }
+        Manual::UnknownOwner => {
+            "no webhook of Podloom answered when this pod was created, so it waits at the gate; if its controller replaces pods, delete it, and name the kind of the controller with --pod-owner"
+        }
+        Manual::Job => {
+            "no webhook of Podloom answered when this pod was created, so it waits at the gate; its Job counts an evicted pod as failed: delete the pod if the Job has attempts left, or create the Job again, with a podFailurePolicy that ignores DisruptionTarget"
+        }
     }
 }
 

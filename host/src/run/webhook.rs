@@ -26,6 +26,7 @@ use super::connections::{self, ConnectionLimits, Server, WhenFull};
 use super::drift::DriftTask;
 use super::duty::Work;
 use super::gate::GateTask;
+use super::heal::HealTask;
 use super::parts::{Parts, own_namespace};
 use super::state::OperatorState;
 
@@ -136,6 +137,7 @@ pub(super) struct Leading {
     certificates: Option<Certificates>,
     drift: Option<DriftTask>,
     gate: Option<GateTask>,
+    heal: Option<HealTask>,
 }
 
 impl Leading {
@@ -149,6 +151,7 @@ impl Leading {
             certificates: certificates.cloned(),
             drift: DriftTask::of(parts, state, registry),
             gate: GateTask::of(parts, state, registry),
+            heal: HealTask::of(parts, state, registry),
         }
     }
 }
@@ -160,11 +163,13 @@ pub(super) fn lead(leading: Leading) -> Work {
             certificates,
             drift,
             gate,
+            heal,
         } = leading.clone();
         let stop = duty.stop.clone();
         let never = || future::pending().boxed();
         let looking = drift.map_or_else(never, |drift| drift.run().boxed());
         let opening = gate.map_or_else(never, |gate| gate.run().boxed());
+        let healing = heal.map_or_else(never, |heal| heal.run().boxed());
         let issuing = async move {
             match certificates {
                 Some(Certificates {
@@ -180,6 +185,7 @@ pub(super) fn lead(leading: Leading) -> Work {
                 () = issuing => Ok(()),
                 () = looking => Ok(()),
                 () = opening => Ok(()),
+                () = healing => Ok(()),
             }
         }
         .boxed()

@@ -5,7 +5,7 @@ use std::fs;
 use super::{podloom, root};
 
 /// The files of deploy/, and the commands that print them.
-const FILES: [(&str, &[&str]); 21] = [
+const FILES: [(&str, &[&str]); 22] = [
     ("controllers/browser/rbac.yaml", &["rbac"]),
     (
         "controllers/browser/users.yaml",
@@ -59,6 +59,7 @@ const FILES: [(&str, &[&str]); 21] = [
     ),
     ("options/drift/rbac.yaml", &["rbac", "--for", "drift"]),
     ("options/gate/rbac.yaml", &["rbac", "--for", "gate"]),
+    ("options/heal/rbac.yaml", &["rbac", "--for", "heal"]),
     ("namespaced/rbac.yaml", &["rbac", "--namespace", "browsers"]),
     // The chart replaces the namespace by those of its values.
     (

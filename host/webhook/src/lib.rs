@@ -21,7 +21,7 @@ pub use certificates::{
 pub use metrics::WebhookMetrics;
 pub use mutate::{Namespaces, PodWebhook};
 pub use namespaces::ClusterNamespaces;
-pub use owners::{OwnerKind, Owners, UnknownOwners, makes_pods};
+pub use owners::{OwnerKind, Owners, UnknownOwners, pod_maker};
 pub use server::{Webhook, network, router};
 pub use validate::ObjectWebhook;
 

@@ -155,14 +155,12 @@ impl OwnerKind {
     }
 }
 
-/// Whether the controller of an owner creates pods: its kind is one of Kubernetes or of these, in any version.
-pub fn makes_pods(api_version: &str, kind: &str, others: &[OwnerKind]) -> bool {
+/// How an owner is read whose controller creates pods; none if its kind is neither one of Kubernetes nor one of these, in any version.
+pub fn pod_maker(api_version: &str, kind: &str, others: &[OwnerKind]) -> Option<ApiResource> {
     let (group, _) = api_version.split_once('/').unwrap_or_default();
-    let kubernetes = KUBERNETES.into_iter().map(|(group, kind, _)| (group, kind));
-    let others = others
-        .iter()
-        .map(|it| (&*it.resource.group, &*it.resource.kind));
-    kubernetes.chain(others).any(|it| it == (group, kind))
+    let known = OwnerKind::kubernetes().chain(others.iter().cloned());
+    let mut known = known.map(|it| it.resource);
+    known.find(|it| it.group == group && it.kind == kind)
 }
 
 impl Owners {

@@ -9,7 +9,7 @@ const CHART: &str = "deploy/helm";
 /// The files of the chart that are copies, and of what: a file, or all YAML files of a directory.
 ///
 /// They are no links, since Flux follows none that leads out of a chart.
-const COPIES: [(&str, &str); 20] = [
+const COPIES: [(&str, &str); 21] = [
     ("crds/browser", "crds"),
     ("crds/portal", "crds/portal"),
     ("crds/infrastructure", "crds/infrastructure"),
@@ -24,6 +24,7 @@ const COPIES: [(&str, &str); 20] = [
     ("rbac/webhook.yaml", "deploy/controllers/webhook/rbac.yaml"),
     ("rbac/drift.yaml", "deploy/options/drift/rbac.yaml"),
     ("rbac/gate.yaml", "deploy/options/gate/rbac.yaml"),
+    ("rbac/heal.yaml", "deploy/options/heal/rbac.yaml"),
     (
         "users/browser.yaml",
         "deploy/controllers/browser/users.yaml",

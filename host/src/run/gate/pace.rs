@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::waiting::Waiting;
+use crate::evict::Target;
 
 /// The most pods of a round. With a round a second, the API server has little work of it.
 const MOST: usize = 20;
@@ -44,7 +44,7 @@ pub(super) struct Turn {
 
 impl Pace {
     /// The next turn. Sorts the pods: those come first whose owners failed least, and then one owner after the other.
-    pub(super) fn turn(&mut self, waiting: &mut [Waiting], now: Timestamp) -> Turn {
+    pub(super) fn turn(&mut self, waiting: &mut [Target], now: Timestamp) -> Turn {
         let has_failed = self.note_failures(waiting, now);
         self.known = waiting.iter().map(|it| it.uid.clone()).collect();
         waiting.sort_by(|a, b| self.place(a).cmp(&self.place(b)));
@@ -86,7 +86,7 @@ impl Pace {
     }
 
     /// Whether a pod that replaced an evicted one waits again. Each owner counts once for each try.
-    fn note_failures(&mut self, waiting: &[Waiting], now: Timestamp) -> bool {
+    fn note_failures(&mut self, waiting: &[Target], now: Timestamp) -> bool {
         self.tried
             .retain(|_, at| now.duration_since(*at) < REPLACED);
         let mut has_failed = false;
@@ -107,7 +107,7 @@ impl Pace {
         has_failed
     }
 
-    fn place<'w>(&self, pod: &'w Waiting) -> (u32, [&'w str; 4]) {
+    fn place<'w>(&self, pod: &'w Target) -> (u32, [&'w str; 4]) {
         let failures = self.failures.get(&pod.owner.uid).copied();
         let names = [&pod.namespace, &pod.owner.kind, &pod.owner.name, &pod.name];
         (failures.unwrap_or_default(), names.map(String::as_str))

@@ -2,22 +2,22 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::Pace;
-use crate::run::gate::waiting::Waiting;
-use crate::run::gate::waiting::tests::waiting;
+use crate::evict::Target;
+use crate::evict::tests::target;
 
 /// When the pods of [`pod`] were created.
 const BEGIN: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
-fn pod(owner: &str, number: u32) -> Waiting {
+fn pod(owner: &str, number: u32) -> Target {
     let kind = json!({ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner, "controller": true });
-    waiting(&format!("{owner}-{number}"), &kind)
+    target(&format!("{owner}-{number}"), &kind)
 }
 
 /// Turns the pace at this second, evicts as many pods as it says, and returns them.
-fn turn(pace: &mut Pace, pods: &mut Vec<Waiting>, second: i64) -> (Vec<String>, u64) {
+fn turn(pace: &mut Pace, pods: &mut Vec<Target>, second: i64) -> (Vec<String>, u64) {
     let now = BEGIN + SignedDuration::from_secs(second);
     let turn = pace.turn(pods, now);
-    let evicted: Vec<Waiting> = pods.drain(..turn.pods.min(pods.len())).collect();
+    let evicted: Vec<Target> = pods.drain(..turn.pods.min(pods.len())).collect();
     for pod in &evicted {
         pace.evicted(&pod.owner.uid, now);
     }
@@ -26,8 +26,8 @@ fn turn(pace: &mut Pace, pods: &mut Vec<Waiting>, second: i64) -> (Vec<String>, 
 }
 
 /// The pod that a controller creates in the place of an evicted one.
-fn replaced(owner: &str, number: u32, second: i64) -> Waiting {
-    Waiting {
+fn replaced(owner: &str, number: u32, second: i64) -> Target {
+    Target {
         created: Some(BEGIN + SignedDuration::from_secs(second)),
         ..pod(owner, number)
     }

@@ -14,7 +14,7 @@ use crate::run::wiring::operator;
 use crate::traces;
 
 /// All duties, and everything that brings metrics of its own.
-const EVERYTHING: [&str; 15] = [
+const EVERYTHING: [&str; 16] = [
     "--controllers",
     "browser,portal,infrastructure,cleaner",
     "--webhook",
@@ -22,6 +22,7 @@ const EVERYTHING: [&str; 15] = [
     "--webhook-drift-interval",
     "5m",
     "--webhook-gate",
+    "--webhook-heal",
     "--plugins",
     "/nowhere",
     "--candidate",

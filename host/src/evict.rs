@@ -1,34 +1,46 @@
-//! Pods that wait at the gate, and what is to be done with each.
+//! Pods that are replaced: each is evicted, and its controller creates another one.
 
+use std::time::Duration;
+
+use axum::http::Request;
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{Job, PodFailurePolicyRule};
-use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::core::v1::{ObjectReference, Pod as CorePod};
 use k8s_openapi::api::policy::v1::Eviction;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, ObjectMeta, Preconditions};
+use kube::api::PostParams;
+use kube::core::Status;
+use kube::{Client, Resource};
 use podloom_api::names::condition;
+use podloom_engine::plain::plain;
 use podloom_syntax::names::dns_subdomain;
-use podloom_webhook::{OwnerKind, makes_pods};
+use podloom_webhook::{OwnerKind, pod_maker};
+use tokio::time::timeout;
 
+use crate::client::Once;
 use crate::drift::{Owner, Pod};
 
 /// The longest UID that is looked at. Those of the API server have 36 bytes.
 const UID_BYTES: usize = 64;
 
-/// A pod that waits.
+/// How long an eviction may take.
+const EVICTION_TIME: Duration = Duration::from_secs(5);
+
+/// A pod that is to be replaced, as it was read.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Waiting {
-    pub(super) namespace: String,
-    pub(super) name: String,
-    pub(super) uid: String,
-    pub(super) version: String,
-    pub(super) created: Option<Timestamp>,
+pub(crate) struct Target {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    pub(crate) version: String,
+    pub(crate) created: Option<Timestamp>,
     /// Its controller, or itself.
-    pub(super) owner: Owner,
+    pub(crate) owner: Owner,
 }
 
 /// What is to be done with a pod.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Fate {
+pub(crate) enum Fate {
     /// Its controller replaces it.
     Evict,
     /// If its Job goes on then, it is evicted too.
@@ -38,7 +50,7 @@ pub(super) enum Fate {
 
 /// Why a person has to delete a pod.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Manual {
+pub(crate) enum Manual {
     /// Nothing controls it.
     Bare,
     /// Nobody knows whether its controller replaces it.
@@ -47,21 +59,40 @@ pub(super) enum Manual {
     Job,
 }
 
-impl Waiting {
-    /// None if the pod does not wait at our gate.
-    pub(super) fn of(pod: &Pod<'_>) -> Option<Self> {
-        (pod.is_gated() && !pod.is_over()).then(|| Self {
+/// What became of an eviction.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Evicted {
+    Done,
+    /// A PodDisruptionBudget holds it, the pod is gone or was changed, or the API server asks for patience.
+    Refused(String),
+    Failed(String),
+}
+
+impl Evicted {
+    /// For metrics.
+    pub(crate) fn as_str(&self) -> &'static str {
+        match self {
+            Self::Done => "evicted",
+            Self::Refused(_) => "refused",
+            Self::Failed(_) => "failed",
+        }
+    }
+}
+
+impl Target {
+    pub(crate) fn of(pod: &Pod<'_>) -> Self {
+        Self {
             namespace: pod.namespace().to_owned(),
             name: pod.name().to_owned(),
             uid: pod.uid().to_owned(),
             version: pod.version().to_owned(),
             created: pod.created(),
             owner: pod.owner(),
-        })
+        }
     }
 
     /// What is to be done, given the kinds besides Kubernetes' own whose controllers create pods.
-    pub(super) fn fate(&self, others: &[OwnerKind]) -> Fate {
+    pub(crate) fn fate(&self, others: &[OwnerKind]) -> Fate {
         let Owner {
             api_version,
             kind,
@@ -79,12 +110,12 @@ impl Waiting {
             ("batch/v1", "Job") => Fate::AskJob,
             // No such version can be read.
             (version, "Job") if version.starts_with("batch/") => Fate::Manual(Manual::UnknownOwner),
-            _ if makes_pods(api_version, kind, others) => Fate::Evict,
+            _ if pod_maker(api_version, kind, others).is_some() => Fate::Evict,
             _ => Fate::Manual(Manual::UnknownOwner),
         }
     }
 
-    pub(super) fn reference(&self) -> ObjectReference {
+    pub(crate) fn reference(&self) -> ObjectReference {
         ObjectReference {
             api_version: Some("v1".to_owned()),
             kind: Some("Pod".to_owned()),
@@ -95,10 +126,35 @@ impl Waiting {
         }
     }
 
-    /// The eviction of this pod as it was read: not of another one of its name, and not once its gate is gone.
+    /// Evicts the pod, if it is still as it was read.
+    pub(crate) async fn evict(&self, client: &Client) -> Evicted {
+        let request = match self.request() {
+            Ok(request) => request,
+            Err(error) => return Evicted::Failed(error.to_string()),
+        };
+        match timeout(EVICTION_TIME, client.request::<Status>(request)).await {
+            Ok(Ok(_)) => Evicted::Done,
+            Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409 | 429) => {
+                Evicted::Refused(status.message)
+            }
+            Ok(Err(error)) => Evicted::Failed(plain(&error)),
+            Err(_) => Evicted::Failed(format!("no answer within {EVICTION_TIME:?}")),
+        }
+    }
+
+    /// It is sent once: while a budget holds this pod, others can be evicted.
+    fn request(&self) -> anyhow::Result<Request<Vec<u8>>> {
+        let pods = kube::core::Request::new(CorePod::url_path(&(), Some(&self.namespace)));
+        let (options, eviction) = (PostParams::default(), serde_json::to_vec(&self.eviction())?);
+        let mut request = pods.create_subresource("eviction", &self.name, &options, eviction)?;
+        request.extensions_mut().insert(Once);
+        Ok(request)
+    }
+
+    /// The eviction of this pod as it was read: not of another one of its name, and not once something of it was changed.
     ///
     /// kube's own eviction calls the options `delete_options`, so that the API server ignores them.
-    pub(super) fn eviction(&self) -> Eviction {
+    fn eviction(&self) -> Eviction {
         Eviction {
             metadata: ObjectMeta {
                 namespace: Some(self.namespace.clone()),
@@ -116,24 +172,8 @@ impl Waiting {
     }
 }
 
-impl Manual {
-    pub(super) fn note(self) -> &'static str {
-        match self {
-            Self::Bare => {
-                "no webhook of Podloom answered when this pod was created, so it waits at the gate; nothing controls it: delete it and create it again"
-            }
-            Self::UnknownOwner => {
-                "no webhook of Podloom answered when this pod was created, so it waits at the gate; if its controller replaces pods, delete it, and name the kind of the controller with --pod-owner"
-            }
-            Self::Job => {
-                "no webhook of Podloom answered when this pod was created, so it waits at the gate; its Job counts an evicted pod as failed: delete the pod if the Job has attempts left, or create the Job again, with a podFailurePolicy that ignores DisruptionTarget"
-            }
-        }
-    }
-}
-
 /// Whether a Job replaces an evicted pod, and does not count it as failed. The first rule that matches decides.
-pub(super) fn ignores_evictions(job: &Job) -> bool {
+pub(crate) fn ignores_evictions(job: &Job) -> bool {
     let policy = job
         .spec
         .as_ref()
@@ -151,4 +191,4 @@ pub(super) fn ignores_evictions(job: &Job) -> bool {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;

@@ -2,11 +2,11 @@ use kube::core::GroupVersionKind;
 use podloom_webhook::OwnerKind;
 use serde_json::{Value, json};
 
-use super::{Fate, Manual, Waiting, ignores_evictions};
+use super::{Fate, Manual, Target, ignores_evictions};
 use crate::drift::Pod;
 
 /// A pod with a gate and, if there is one, a controller.
-pub(in super::super) fn waiting(name: &str, owner: &Value) -> Waiting {
+pub(crate) fn target(name: &str, owner: &Value) -> Target {
     let pod = json!({
         "metadata": {
             "namespace": "shop", "name": name, "uid": format!("uid-{name}"), "resourceVersion": "7",
@@ -14,7 +14,7 @@ pub(in super::super) fn waiting(name: &str, owner: &Value) -> Waiting {
         },
         "spec": { "schedulingGates": [{ "name": "podloom.dev/chain" }] },
     });
-    Waiting::of(&Pod(&pod)).expect("it waits")
+    Target::of(&Pod(&pod))
 }
 
 fn owner(api_version: &str, kind: &str) -> Value {
@@ -41,14 +41,14 @@ fn only_pods_that_a_known_controller_replaces_are_evicted() {
         ("selenosis.io/v1", "Browser", unknown),
         ("example.com/v1", "ReplicaSet", unknown),
     ] {
-        let pod = waiting("a", &owner(api_version, kind));
+        let pod = target("a", &owner(api_version, kind));
         assert_eq!(pod.fate(&others), fate, "{kind} of {api_version}");
     }
     // An owner that is not the controller creates no pods.
     let mut bystander = owner("apps/v1", "ReplicaSet");
     bystander["controller"] = json!(false);
     assert_eq!(
-        waiting("a", &bystander).fate(&[]),
+        target("a", &bystander).fate(&[]),
         Fate::Manual(Manual::Bare)
     );
 }
@@ -64,7 +64,7 @@ fn an_owner_that_no_api_server_would_take_is_unknown() {
         let mut owner = owner("batch/v1", "Job");
         owner[field] = json!(text);
         assert_eq!(
-            waiting("a", &owner).fate(&[]),
+            target("a", &owner).fate(&[]),
             Fate::Manual(Manual::UnknownOwner),
             "{text}"
         );
@@ -75,7 +75,8 @@ fn an_owner_that_no_api_server_would_take_is_unknown() {
 fn what_has_no_gate_or_is_over_does_not_wait() {
     let gated = |metadata: Value, gates: Value| {
         let pod = json!({ "metadata": metadata, "spec": { "schedulingGates": gates } });
-        Waiting::of(&Pod(&pod)).is_some()
+        let pod = Pod(&pod);
+        pod.is_gated() && !pod.is_over()
     };
     let ours = json!([{ "name": "quota" }, { "name": "podloom.dev/chain" }]);
     assert!(gated(json!({ "name": "a" }), ours.clone()));
@@ -116,7 +117,7 @@ fn a_job_decides_by_its_failure_policy() {
 
 #[test]
 fn an_eviction_is_of_this_pod_as_it_was_read() {
-    let sent = waiting("a", &owner("apps/v1", "ReplicaSet")).eviction();
+    let sent = target("a", &owner("apps/v1", "ReplicaSet")).eviction();
     let sent = serde_json::to_value(sent).expect("JSON");
     let expected = json!({ "uid": "uid-a", "resourceVersion": "7" });
     assert_eq!(sent["deleteOptions"]["preconditions"], expected);

@@ -1,0 +1,117 @@
+use serde_json::{Value, json};
+
+use super::{Pods, missing, selector};
+use crate::drift::{Need, Pod};
+use crate::heal::Next;
+
+/// A pod of a ReplicaSet: its name, whether it is ready, and why it should be replaced.
+type Case = (&'static str, bool, Option<Need>);
+
+fn pods(missing: u64, cases: &[Case]) -> Pods {
+    let mut pods = Pods {
+        missing,
+        ..Pods::default()
+    };
+    for (name, is_ready, need) in cases {
+        let status = if *is_ready { "True" } else { "False" };
+        let pod = json!({
+            "metadata": { "namespace": "shop", "name": name, "uid": name },
+            "status": { "conditions": [{ "type": "Ready", "status": status }] },
+        });
+        pods.add(&Pod(&pod), *need);
+    }
+    pods
+}
+
+/// What to do next, in short.
+fn next(missing: u64, before: Option<u64>, cases: &[Case]) -> String {
+    match pods(missing, cases).next(before) {
+        Next::Evict(target, need, of) => format!("{} {} of {of}", target.name, need.as_str()),
+        Next::Wait(why, is_new) => format!("{why} {is_new}"),
+        other => format!("{other:?}"),
+    }
+}
+
+const MISSED: Option<Need> = Some(Need::Missed);
+
+#[test]
+fn one_pod_is_replaced_after_the_other() {
+    let old = ("a", true, MISSED);
+    let new = ("b", true, None);
+    for (missing, before, cases, expected) in [
+        (0, None, &[old, new][..], "a missed of 1"),
+        (0, None, &[new], "Healed"),
+        // Its controller says that another one should be there.
+        (
+            1,
+            None,
+            &[old],
+            "1 of its pods are not there or not ready false",
+        ),
+        (
+            1,
+            Some(1),
+            &[],
+            "1 of its pods are not there or not ready false",
+        ),
+        (
+            0,
+            Some(2),
+            &[old, ("b", false, None)],
+            "pod b is not ready true",
+        ),
+        (0, Some(2), &[old, new], "a missed of 1"),
+        // The new one missed the chain, too.
+        (0, Some(2), &[old, ("c", true, MISSED)], "Again"),
+        // A pod that is not ready anyway comes first, and the most urgent of the others.
+        (1, None, &[old, ("c", false, MISSED)], "c missed of 2"),
+        (
+            0,
+            None,
+            &[("c", true, Some(Need::Older)), ("d", true, MISSED)],
+            "d missed of 2",
+        ),
+        (
+            0,
+            None,
+            &[
+                ("c", true, Some(Need::Older)),
+                ("d", true, Some(Need::Banned)),
+            ],
+            "d banned of 2",
+        ),
+    ] {
+        assert_eq!(next(missing, before, cases), expected, "{cases:?}");
+    }
+}
+
+#[test]
+fn a_pod_that_leaves_is_waited_for_and_one_that_ended_is_not() {
+    let mut pods = pods(0, &[("a", true, MISSED)]);
+    let ended = json!({ "metadata": { "name": "b" }, "status": { "phase": "Succeeded" } });
+    pods.add(&Pod(&ended), None);
+    let leaving =
+        json!({ "metadata": { "name": "c", "deletionTimestamp": "2026-01-01T00:00:00Z" } });
+    pods.add(&Pod(&leaving), None);
+    let Next::Wait(why, false) = pods.next(None) else {
+        panic!("it waits");
+    };
+    assert_eq!(why, "pod c is being deleted");
+}
+
+#[test]
+fn the_controller_says_how_many_are_missing_and_which_are_its_own() {
+    let set = json!({
+        "kind": "ReplicaSet", "status": { "readyReplicas": 1 },
+        "spec": { "replicas": 3, "selector": { "matchLabels": { "app": "a" }, "matchExpressions": [{ "key": "b", "operator": "Exists" }] } },
+    });
+    assert_eq!(missing(&set), 2);
+    assert_eq!(selector(&set).unwrap(), "app=a,b");
+    let daemon =
+        json!({ "kind": "DaemonSet", "status": { "desiredNumberScheduled": 2, "numberReady": 2 } });
+    assert_eq!(missing(&daemon), 0);
+    let controller =
+        json!({ "kind": "ReplicationController", "spec": { "selector": { "app": "a" } } });
+    assert_eq!(selector(&controller).unwrap(), "app=a");
+    assert_eq!((missing(&Value::Null), selector(&Value::Null)), (0, None));
+}

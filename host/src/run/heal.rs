@@ -1,0 +1,276 @@
+//! Has pods replaced that missed the chain, as long as this replica leads.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use kube::Client;
+use podloom_api::names::event;
+use podloom_engine::clock::Clock;
+use podloom_engine::events::{Events, Notice};
+use podloom_engine::sent::SendMetrics;
+use podloom_metrics::{By, metrics};
+use podloom_mutators::Slot;
+use podloom_webhook::OwnerKind;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use tokio::time::{sleep, timeout};
+
+use super::drift::apart;
+use super::parts::Parts;
+use super::state::OperatorState;
+use crate::cli::Heal;
+use crate::drift::{Expected, Need, Reader, Scope};
+use crate::error::CommandError;
+use crate::heal::{Found, Healer, Report, Settings, look};
+
+/// How often it looks at the cluster while it has nothing to do, and at the latest.
+const REST: SignedDuration = SignedDuration::from_secs(60);
+const AT_THE_LATEST: SignedDuration = SignedDuration::from_mins(5);
+/// How long one look may take.
+const LOOK_TIME: Duration = Duration::from_secs(600);
+const STEP: Duration = Duration::from_secs(1);
+
+metrics! {
+    /// Metrics of healing.
+    #[derive(Debug)]
+    struct HealMetrics {
+        pods: By<1, Gauge> = "heal_pods", "Pods that should be replaced, by why, as the last look has found", By::new(["need"]).from_zero([["missed"], ["banned"], ["older"]]);
+        manual: Gauge = "heal_pods_manual", "Those of them that have no controller which is known to replace them";
+        stopped: Gauge = "heal_owners_stopped", "Owners at which healing stopped, since a new pod is not ready in time or missed the chain too";
+        looks: By<1> = "heal_looks", "Looks for pods that should be replaced", By::new(["outcome"]).from_zero([["complete"], ["failed"]]);
+        evictions: By<1> = "heal_evictions", "Pods that were evicted to heal, by why", By::new(["need"]).from_zero([["missed"], ["banned"], ["older"]]);
+    }
+}
+
+/// Looks for pods that should be replaced, and has it done.
+#[derive(Clone)]
+pub(super) struct HealTask {
+    client: Client,
+    /// One for all namespaces, or one for each watched one.
+    namespaces: Arc<Vec<Option<String>>>,
+    /// The name of the webhook configuration.
+    webhook: String,
+    how: Heal,
+    settings: Settings,
+    owners: Arc<Vec<OwnerKind>>,
+    slot: Arc<Slot>,
+    clock: Clock,
+    metrics: HealMetrics,
+    sent: SendMetrics,
+    instance: Option<String>,
+}
+
+/// What one leader remembers.
+#[derive(Default)]
+struct Memory {
+    /// Of the last look: when it was, and the digest of the chain that served.
+    looked: Option<(Timestamp, String)>,
+    healer: Option<Healer>,
+    /// Why the last look failed. It is logged once.
+    problem: Option<String>,
+}
+
+impl HealTask {
+    /// None if it is switched off.
+    pub(super) fn of(
+        parts: &Parts<'_>,
+        state: &OperatorState,
+        registry: &mut Registry,
+    ) -> Option<Self> {
+        let webhook = &parts.arguments.webhook;
+        let heal = &webhook.heal;
+        let how = heal.how?;
+        let namespaces = parts.arguments.namespaces();
+        let namespaces = match namespaces.is_empty() {
+            true => vec![None],
+            false => namespaces.into_iter().map(Some).collect(),
+        };
+        Some(Self {
+            client: parts.client.clone(),
+            namespaces: Arc::new(namespaces),
+            webhook: webhook.name.clone(),
+            how,
+            settings: Settings::new(heal.owners, heal.ready_within, &heal.banned, heal.older),
+            owners: Arc::new(webhook.pod_owners.clone()),
+            slot: Arc::clone(&state.slot),
+            clock: parts.clock.clone(),
+            metrics: HealMetrics::register(registry),
+            sent: parts.metrics.events.clone(),
+            instance: parts.instance.clone(),
+        })
+    }
+
+    /// Goes on until it is dropped.
+    pub(super) async fn run(self) {
+        let _shown = Shown(&self.metrics);
+        let (client, instance) = (&self.client, self.instance.as_deref());
+        let (events, sending) = Events::new(client, instance, "Heal", self.sent.clone());
+        let working = async {
+            let mut memory = Memory::default();
+            loop {
+                self.round(&mut memory, &events).await;
+                sleep(STEP).await;
+            }
+        };
+        tokio::select! {
+            () = sending => {}
+            () = working => {}
+        }
+    }
+
+    async fn round(&self, memory: &mut Memory, events: &Events) {
+        let Some(chain) = self.slot.serving().chain.clone() else {
+            // Nobody would answer for the new pods.
+            return;
+        };
+        let now = self.clock.now();
+        let is_idle = memory.healer.as_ref().is_none_or(Healer::is_over);
+        let is_due = memory.looked.as_ref().is_none_or(|(at, digest)| {
+            let age = now.duration_since(*at);
+            digest != chain.digest() || age > AT_THE_LATEST || (is_idle && age > REST)
+        });
+        if is_due {
+            memory.looked = Some((now, chain.digest().to_owned()));
+            self.look(memory, Expected::of(&chain)).await;
+        }
+        let Some(healer) = memory.healer.as_mut() else {
+            return;
+        };
+        for report in healer.step(self.clock.now()).await {
+            self.tell(&report, events);
+        }
+        let stopped = i64::try_from(healer.stopped());
+        self.metrics.stopped.set(stopped.unwrap_or(i64::MAX));
+    }
+
+    async fn look(&self, memory: &mut Memory, expected: Expected) {
+        let found = self.find(expected).await;
+        let outcome = if found.is_ok() { "complete" } else { "failed" };
+        self.metrics.looks.of([outcome]).inc();
+        let found = match found {
+            Ok(found) => found,
+            Err(problem) => {
+                if memory.problem.as_ref() != Some(&problem) {
+                    let what = "could not look for pods that should be replaced";
+                    tracing::warn!(error = problem, "{what}");
+                }
+                memory.problem = Some(problem);
+                return;
+            }
+        };
+        memory.problem = None;
+        let pods = |need| found.pods.get(&need).copied().unwrap_or_default();
+        for need in [Need::Missed, Need::Banned, Need::Older] {
+            let number = i64::try_from(pods(need)).unwrap_or(i64::MAX);
+            self.metrics.pods.of([need.as_str()]).set(number);
+        }
+        let manual = i64::try_from(found.manual).unwrap_or(i64::MAX);
+        self.metrics.manual.set(manual);
+        if !found.workloads.is_empty() {
+            let pods: u64 = found.workloads.iter().map(|it| it.pods).sum();
+            let (owners, how) = (found.workloads.len(), self.how.as_str());
+            tracing::info!(pods, owners, how, "pods should be replaced");
+        }
+        if self.how == Heal::DryRun {
+            return;
+        }
+        match &mut memory.healer {
+            Some(healer) => healer.go_on(found),
+            none => {
+                let (client, owners) = (self.client.clone(), Arc::clone(&self.owners));
+                *none = Some(Healer::new(client, self.settings.clone(), owners, found));
+            }
+        }
+    }
+
+    /// Looks at all watched namespaces.
+    async fn find(&self, expected: Expected) -> Result<Found, String> {
+        let task = self.clone();
+        let looking = async move {
+            let looking = timeout(LOOK_TIME, task.find_here(expected));
+            let looked = looking.await;
+            looked.unwrap_or_else(|_| Err(format!("it took longer than {LOOK_TIME:?}")))
+        };
+        apart(looking).await?
+    }
+
+    async fn find_here(&self, expected: Expected) -> Result<Found, String> {
+        let mut all: Option<Found> = None;
+        for namespace in self.namespaces.iter() {
+            let scope = Scope {
+                namespace: namespace.clone(),
+                selector: None,
+                webhook: self.webhook.clone(),
+                reader: Reader::Operator,
+            };
+            let (expected, unwanted) = (Some(expected.clone()), &self.settings.unwanted);
+            let looked = look(&self.client, &scope, expected, unwanted, &self.owners).await;
+            let found = looked.map_err(|error| match error {
+                CommandError::Other(error) => format!("{error:#}"),
+                error => error.to_string(),
+            })?;
+            if let Some(skipped) = found.skipped.first() {
+                return Err(format!("{}: {}", skipped.what, skipped.why));
+            }
+            match &mut all {
+                Some(all) => all.add(found),
+                none => *none = Some(found),
+            }
+        }
+        all.ok_or_else(|| "no namespace is watched".to_owned())
+    }
+
+    fn tell(&self, report: &Report, events: &Events) {
+        match report {
+            Report::Evicted(pod, need) => {
+                self.metrics.evictions.of([need.as_str()]).inc();
+                let note = match need {
+                    Need::Missed => {
+                        "this pod missed the chain of Podloom's webhook; it was evicted, and its controller replaces it"
+                    }
+                    Need::Banned | Need::Older => {
+                        "this pod passed a chain of Podloom that it should no longer have; it was evicted, and its controller replaces it"
+                    }
+                };
+                let (namespace, name, why) = (&pod.namespace, &pod.name, need.as_str());
+                tracing::info!(namespace, name, why, "evicted a pod to have it replaced");
+                events.send(
+                    pod.reference(),
+                    Notice::normal(event::EVICTED_TO_HEAL, note),
+                );
+            }
+            Report::Healed(workload) => {
+                tracing::info!(workload = workload.name(), "its pods passed the chain");
+            }
+            Report::Stopped(workload, stop) => {
+                let note = stop.note();
+                tracing::warn!(workload = workload.name(), note, "healing stopped");
+                let notice = Notice::warning(event::HEAL_STOPPED, note);
+                events.send(workload.reference(), notice);
+            }
+            Report::Left(workload, why) => {
+                tracing::info!(workload = workload.name(), why, "its pods are left alone");
+            }
+        }
+    }
+}
+
+/// Until it is dropped, the metrics show what was found; then another replica looks.
+struct Shown<'m>(&'m HealMetrics);
+
+impl Drop for Shown<'_> {
+    fn drop(&mut self) {
+        let HealMetrics {
+            pods,
+            manual,
+            stopped,
+            ..
+        } = self.0;
+        for need in [Need::Missed, Need::Banned, Need::Older] {
+            pods.of([need.as_str()]).set(0);
+        }
+        manual.set(0);
+        stopped.set(0);
+    }
+}
