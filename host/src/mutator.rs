@@ -216,6 +216,12 @@ impl PodMutator for ChainMutator {
         Some(serving.chain.as_ref()?.digest().to_owned())
     }
 
+    fn takes_updates(&self) -> bool {
+        let serving = self.slot.serving();
+        let chain = serving.chain.as_ref();
+        chain.is_none_or(|chain| chain.takes_updates())
+    }
+
     fn writes_labels(&self) -> bool {
         let serving = self.slot.serving();
         let mut chain = serving.chain.iter();

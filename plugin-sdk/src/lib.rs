@@ -121,7 +121,7 @@ pub use error::{Error, Findings, Rejection};
 pub use number::decimal;
 pub use pod::{Container, ContainerKind, EnvVar, Map, Node, Pod};
 pub use podloom_syntax::{ImageRef, Quantity, names};
-pub use request::{LabelSelector, Operator, Request, Requirement};
+pub use request::{LabelSelector, Operation, Operator, Request, Requirement};
 
 pub use schemars;
 pub use serde;
@@ -135,7 +135,7 @@ pub mod prelude {
 
     pub use crate::{
         Container, ContainerKind, Error, Findings, ImageRef, Level, Mutator, Needs, NoConfig, Node,
-        Pod, Quantity, Rejection, Request, log, note, warn,
+        Operation, Pod, Quantity, Rejection, Request, log, note, warn,
     };
 }
 

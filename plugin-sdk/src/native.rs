@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use podloom_pod_path::{AccessError, EditError, LAST_APPLIED, Transaction};
 
+use crate::request::Operation;
 use crate::{Error, Level};
 
 /// For whom the pod is mutated; by default a `Pod` in the namespace `default`.
@@ -28,6 +29,10 @@ pub struct Submitted {
     pub dry_run: bool,
     /// Keys of the labels that the workload's selector matches: no plugin may change them.
     pub selector: Vec<String>,
+    /// What is done to the pod.
+    pub operation: Operation,
+    /// The paths of what that changes in a pod that exists. Only there, the plugin may write then.
+    pub changes: Vec<String>,
 }
 
 impl Default for Submitted {
@@ -42,6 +47,8 @@ impl Default for Submitted {
             namespace_annotations: BTreeMap::new(),
             dry_run: false,
             selector: Vec::new(),
+            operation: Operation::Create,
+            changes: Vec::new(),
         }
     }
 }
@@ -125,6 +132,14 @@ impl Submitted {
 
     pub(crate) fn dry_run(&self) -> bool {
         self.dry_run
+    }
+
+    pub(crate) fn operation(&self) -> Operation {
+        self.operation
+    }
+
+    pub(crate) fn changes(&self) -> Vec<String> {
+        self.changes.clone()
     }
 }
 

@@ -63,6 +63,52 @@ impl Request {
     pub fn dry_run(&self) -> bool {
         self.inner.dry_run()
     }
+
+    /// Returns what is done to the pod. It is [`Operation::Create`] unless `match.operations` in the chain's manifest has `UPDATE`.
+    #[must_use]
+    pub fn operation(&self) -> Operation {
+        self.inner.operation()
+    }
+
+    /// Returns the paths of what the operation changes in the pod's spec, such as `/spec/ephemeralContainers/[name=debugger]`; empty for
+    /// a new pod. Everything else passed the chain before, or is older than the chain.
+    #[must_use]
+    pub fn changes(&self) -> Vec<String> {
+        self.inner.changes()
+    }
+}
+
+/// What is done to a pod.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Operation {
+    /// It is created.
+    #[default]
+    Create,
+    /// Its images change, or one of the few other fields that may.
+    Update,
+    /// Its resources change.
+    Resize,
+    /// It gets further ephemeral containers, as with `kubectl debug`.
+    EphemeralContainers,
+}
+
+impl Operation {
+    /// Returns the word that the contract has for it.
+    ///
+    /// ```
+    /// use podloom_plugin_sdk::Operation;
+    ///
+    /// assert_eq!(Operation::EphemeralContainers.as_str(), "ephemeral-containers");
+    /// ```
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Resize => "resize",
+            Self::EphemeralContainers => "ephemeral-containers",
+        }
+    }
 }
 
 /// Matches pods by their labels; all conditions must hold. An empty selector matches every pod.

@@ -54,7 +54,7 @@ use serde_json::Value;
 
 pub use crate::native::Submitted;
 use crate::native::{Handle, SAID};
-use crate::{Level, Mutator, Needs, Pod, Rejection, Request, json};
+use crate::{Level, Mutator, Needs, Operation, Pod, Rejection, Request, json};
 
 /// What came of a run.
 #[derive(Debug)]
@@ -126,6 +126,10 @@ pub fn run<M: Exported>(config: &Value, submitted: &Submitted, pod: &Value) -> R
         inner: submitted.clone(),
     };
     let transaction = Transaction::begin(pod.clone(), access, submitted.selector.as_slice().into());
+    let transaction = match submitted.operation {
+        Operation::Create => transaction,
+        _ => transaction.within(submitted.changes.as_slice().into()),
+    };
     let pod = Pod {
         handle: Handle(RefCell::new(transaction)),
     };

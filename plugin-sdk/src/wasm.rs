@@ -2,6 +2,7 @@
 
 use std::mem::ManuallyDrop;
 
+use crate::request::Operation;
 use crate::{Error, Level};
 
 /// Generated from `wit/`, a copy of the contract.
@@ -69,6 +70,19 @@ impl Submitted {
 
     pub(crate) fn dry_run(&self) -> bool {
         request::dry_run()
+    }
+
+    pub(crate) fn operation(&self) -> Operation {
+        match request::operation() {
+            request::PodOperation::Create => Operation::Create,
+            request::PodOperation::Update => Operation::Update,
+            request::PodOperation::Resize => Operation::Resize,
+            request::PodOperation::EphemeralContainers => Operation::EphemeralContainers,
+        }
+    }
+
+    pub(crate) fn changes(&self) -> Vec<String> {
+        request::changes()
     }
 }
 

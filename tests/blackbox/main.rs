@@ -60,6 +60,7 @@ mod installs;
 mod interference;
 mod kustomize;
 mod languages;
+mod later_changes;
 mod life_cycle;
 mod match_conditions;
 mod monitoring;

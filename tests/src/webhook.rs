@@ -123,6 +123,18 @@ impl Webhook {
         self.apply("MutatingWebhookConfiguration", &[webhook]);
     }
 
+    /// As [`configure`](Self::configure), and what is changed in pods that exist, as `deploy/options/updates` does.
+    pub fn configure_updates(&self, address: SocketAddr) {
+        let mut new = self.webhook("pods", address, "/mutate/pods", Policy::Fail);
+        new["rules"] = rules("", &["CREATE"], "pods");
+        let mut later = self.webhook("updates", address, "/mutate/pods", Policy::Fail);
+        later["rules"] = rules("", &["UPDATE"], "pods");
+        later["rules"][0]["resources"] = json!(["pods", "pods/ephemeralcontainers", "pods/resize"]);
+        later["matchConditions"] =
+            json!([{ "name": "spec-changes", "expression": "object.spec != oldObject.spec" }]);
+        self.apply("MutatingWebhookConfiguration", &[new, later]);
+    }
+
     /// Sends the new Browsers of the namespace to this address, where they get their finalizer and labels.
     pub fn configure_marks(&self, address: SocketAddr, policy: Policy) {
         let mut webhook = self.webhook("browsers", address, "/mutate/browsers", policy);

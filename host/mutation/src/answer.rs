@@ -229,6 +229,8 @@ impl PluginOutcome {
 /// The part of a `match` that excluded a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dimension {
+    /// `match.operations`
+    Operations,
     /// `match.kinds`
     Kinds,
     /// `match.namespaces`
@@ -243,6 +245,7 @@ impl Dimension {
     /// Returns the field of `match` as the manifest writes it.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Operations => "operations",
             Self::Kinds => "kinds",
             Self::Namespaces => "namespaces",
             Self::NamespaceSelector => "namespaceSelector",

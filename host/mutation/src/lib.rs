@@ -1,6 +1,7 @@
 //! What is asked of the plugin chain for a pod, and what it answers: plain data, for those who have a pod and for the chain itself.
 
 mod answer;
+mod later;
 mod workload;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ pub use self::answer::{
     CallFailure, Dimension, MutatedPod, Note, PluginOutcome, PluginRun, PodRejection, RejectedPod,
     Severity, remarks, remarks_of, runs, show_bytes, show_duration,
 };
+pub use self::later::{LaterChange, Operation};
 pub use self::workload::selected_labels;
 pub use podloom_pod_path::{Usage, Write};
 
@@ -36,6 +38,12 @@ pub trait PodMutator: Send + Sync {
 
     /// Returns the digest of the chain that the next pod will see; none without a chain.
     fn chain(&self) -> Option<String>;
+
+    /// Returns whether a plugin of that chain runs on changes of pods that exist. True without a chain: then nobody can say that none
+    /// would.
+    fn takes_updates(&self) -> bool {
+        true
+    }
 
     /// Returns whether a plugin of that chain may write labels, so that it matters which ones a workload needs.
     fn writes_labels(&self) -> bool {
@@ -68,6 +76,8 @@ pub struct PodRequest {
     /// Whether the selector was not read, since the chain wrote no labels at the time. A chain that writes labels then rejects the pod
     /// as overdue.
     pub is_selector_unread: bool,
+    /// What is changed in a pod that exists; none for a new pod.
+    pub later: Option<Arc<LaterChange>>,
     /// Whether this is a dry run: the pod will not be created.
     pub dry_run: bool,
     /// When the caller stops waiting: a plugin that is still running then has failed. None: only the plugins' own timeouts count.

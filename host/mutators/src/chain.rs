@@ -124,6 +124,11 @@ impl Chain {
         Takes::of(plugins.map(|plugin| (plugin.name.as_str(), &plugin.matches)))
     }
 
+    /// Whether a plugin runs on changes of pods that exist.
+    pub fn takes_updates(&self) -> bool {
+        self.plugins.iter().any(|it| it.matches.takes_updates())
+    }
+
     /// Whether a plugin may write labels. Nothing above them can be granted.
     pub fn writes_labels(&self) -> bool {
         let mut granted = self.plugins.iter().flat_map(|plugin| &plugin.allow);
@@ -242,8 +247,11 @@ impl Chain {
         let (mut pod, runs) = (pass.pod, pass.runs);
         let wants_patch = pass.request.wants_patch;
         let mut patch = wants_patch.then(|| patch(&runs, &pass.traces));
-        stamp::close(&mut pod, &self.digest, &pass.before, &runs, patch.as_mut())
-            .map_err(not_a_pod)?;
+        // The stamp says what a new pod went through. A later change passes only some plugins, and may not write annotations.
+        if pass.request.later.is_none() {
+            stamp::close(&mut pod, &self.digest, &pass.before, &runs, patch.as_mut())
+                .map_err(not_a_pod)?;
+        }
         let patch = patch.map(Patch::finish);
         if patch == Some(None) {
             let reason = "the plugins wrote too much for one patch".to_owned();
@@ -293,6 +301,10 @@ impl Chain {
             Arc::clone(&request.selector),
         )
         .holding(pass.held);
+        let transaction = match &request.later {
+            Some(later) => transaction.within(Arc::clone(&later.places)),
+            None => transaction,
+        };
         let transaction = match pass.records {
             true => transaction.recording(),
             false => transaction,

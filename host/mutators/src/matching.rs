@@ -17,6 +17,11 @@ use crate::text::one_line;
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Match {
+    /// Name what is done to pods when the plugin runs, as in a webhook configuration: CREATE for new pods; UPDATE when an image or one
+    /// of the few other fields that may change is changed, when a pod is resized, and when it gets an ephemeral container. The webhook
+    /// sees UPDATE only with deploy/options/updates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    operations: Option<Operations>,
     /// Name the kinds of submitted objects: one of Podloom's own, or Pod, which every other object with a pod template counts as.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     kinds: Option<Kinds>,
@@ -29,6 +34,34 @@ pub struct Match {
     /// Select by labels of the pod, as the plugins before have left them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     selector: Option<LabelSelector>,
+}
+
+/// Operations, at least one. Without them it is CREATE alone.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(try_from = "Vec<AdmissionOperation>")]
+#[schemars(extend("minItems" = 1))]
+struct Operations(Vec<AdmissionOperation>);
+
+/// An operation, as webhook configurations have it.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+enum AdmissionOperation {
+    Create,
+    Update,
+}
+
+impl TryFrom<Vec<AdmissionOperation>> for Operations {
+    type Error = String;
+
+    fn try_from(operations: Vec<AdmissionOperation>) -> Result<Self, String> {
+        match operations.is_empty() {
+            true => Err(
+                "operations is empty, so the plugin would never run; omit it to match new pods"
+                    .to_owned(),
+            ),
+            false => Ok(Self(operations)),
+        }
+    }
 }
 
 /// Kinds, at least one.
@@ -165,6 +198,18 @@ impl Match {
         messages.collect()
     }
 
+    /// Whether it selects changes of pods that exist.
+    pub(crate) fn takes_updates(&self) -> bool {
+        self.has(AdmissionOperation::Update)
+    }
+
+    fn has(&self, operation: AdmissionOperation) -> bool {
+        match &self.operations {
+            None => operation == AdmissionOperation::Create,
+            Some(Operations(operations)) => operations.contains(&operation),
+        }
+    }
+
     /// The labels of the pod by which it selects.
     pub(crate) fn labels(&self) -> impl Iterator<Item = &str> {
         let selector = self.selector.iter();
@@ -188,6 +233,12 @@ impl Match {
         request: &PodRequest,
         pod_label: impl Fn(&str) -> Option<&'a str>,
     ) -> Option<Dimension> {
+        if !self.has(match request.later {
+            None => AdmissionOperation::Create,
+            Some(_) => AdmissionOperation::Update,
+        }) {
+            return Some(Dimension::Operations);
+        }
         let kinds = self.kinds.as_ref();
         if !kinds.is_none_or(|kinds| kinds.0.iter().any(|kind| kind == request.kind)) {
             return Some(Dimension::Kinds);

@@ -6,7 +6,8 @@ use std::time::Instant;
 use futures::future::BoxFuture;
 use podloom_api::names;
 use podloom_mutation::{
-    MutatedPod, NamespaceMetadata, PodMutator, PodRejection, PodRequest, RejectedPod, remarks,
+    LaterChange, MutatedPod, NamespaceMetadata, Operation as PodOperation, PodMutator,
+    PodRejection, PodRequest, RejectedPod, remarks,
 };
 use podloom_turns::{Cause, Lines};
 use serde_json::Value;
@@ -70,8 +71,11 @@ impl PodWebhook {
         metrics: &WebhookMetrics,
     ) -> Result<(Answer, Outcome), Unavailable> {
         let is_new = is_new_pod(&review.kind, review.operation, &review.sub_resource);
-        if !is_new || is_mirror(&review) {
+        if is_mirror(&review) {
             return Ok((Answer::admitted(), Outcome::Skipped));
+        }
+        if !is_new {
+            return self.answer_later(review, deadline, metrics).await;
         }
         // No plugin sees it, so a pod is the same with a gate and without.
         let gate = TakenGate::take(&mut review.object);
@@ -96,28 +100,60 @@ impl PodWebhook {
             true => self.owners.kept(&review, deadline).await?,
             false => Kept::unasked(&review.object),
         };
-        let arrived = Instant::now();
         if let Some(kind) = &kept.unknown_kind {
             metrics.owner_unknown();
             who.log_unknown_kind(kind, &self.owners, &self.lines);
         }
-        let (peer, of) = who.tenant.clone();
-        let turn = self.turns.take(peer, of);
-        let Ok(Ok(turn)) = timeout_at(deadline.into(), turn).await else {
-            return Err(Unavailable::Busy);
-        };
-        metrics.waited(arrived.elapsed());
         let (pod, mut request) = request(review, namespace, deadline);
         request.selector = kept.labels;
         request.is_selector_unread = kept.is_unread;
-        let result = self.mutator.mutate(pod, request).await;
-        drop(turn);
-        let (mut answer, outcome) = match result {
-            Ok(mutated) => admitted(mutated, gate, &who),
-            Err(rejected) => rejection(rejected, &who, &self.lines)?,
-        };
+        let passed = self.pass(pod, request, (&who, gate), metrics).await;
+        let (mut answer, outcome) = passed?;
         answer.warnings.splice(0..0, kept.note);
         Ok((answer, outcome))
+    }
+
+    /// Answers a review of a change of a pod that exists. What nobody asks about is admitted.
+    async fn answer_later(
+        &self,
+        review: ReviewRequest,
+        deadline: Instant,
+        metrics: &WebhookMetrics,
+    ) -> Result<(Answer, Outcome), Unavailable> {
+        let later = later(&review).filter(|_| self.mutator.takes_updates());
+        let Some(later) = later else {
+            return Ok((Answer::admitted(), Outcome::Skipped));
+        };
+        let who = Who::of(&review);
+        let namespace = self.namespaces.of(&who.tenant, deadline).await;
+        let (pod, mut request) = request(review, namespace, deadline);
+        request.later = Some(Arc::new(later));
+        let gate = TakenGate::default();
+        self.pass(pod, request, (&who, gate), metrics).await
+    }
+
+    /// Has a pod pass the chain in its turn.
+    async fn pass(
+        &self,
+        pod: Value,
+        request: PodRequest,
+        (who, gate): (&Who, TakenGate),
+        metrics: &WebhookMetrics,
+    ) -> Result<(Answer, Outcome), Unavailable> {
+        let arrived = Instant::now();
+        let (peer, of) = who.tenant.clone();
+        let turn = self.turns.take(peer, of);
+        let until = request.deadline.unwrap_or(arrived).into();
+        let Ok(Ok(turn)) = timeout_at(until, turn).await else {
+            return Err(Unavailable::Busy);
+        };
+        metrics.waited(arrived.elapsed());
+        let result = self.mutator.mutate(pod, request).await;
+        drop(turn);
+        match result {
+            Ok(mutated) => Ok(admitted(mutated, gate, who)),
+            Err(rejected) => rejection(rejected, who, &self.lines),
+        }
     }
 
     /// Whether the pod passed this very chain already, and was sent by an account that is trusted to say so.
@@ -129,8 +165,32 @@ impl PodWebhook {
     }
 }
 
-/// Ephemeral containers and other subresources never pass the chain, nor do updates: hardly anything of a pod can still change then.
-pub(crate) fn is_new_pod(kind: &ObjectKind, operation: Operation, sub_resource: &str) -> bool {
+/// What a review changes in a pod that exists; none for whatever else.
+fn later(review: &ReviewRequest) -> Option<LaterChange> {
+    let is_update = review.operation == Operation::Update
+        && is_for_chain(&review.kind, review.operation, &review.sub_resource);
+    let operation = is_update.then(|| operation_of(&review.sub_resource))??;
+    LaterChange::of(operation, &review.old_object, &review.object)
+}
+
+/// Whether a review may be about a pod that passes the chain: a new one, or one that changes.
+pub(crate) fn is_for_chain(kind: &ObjectKind, operation: Operation, sub_resource: &str) -> bool {
+    let is_update = operation == Operation::Update && kind.group.is_empty() && kind.kind == "Pod";
+    is_update && operation_of(sub_resource).is_some() || is_new_pod(kind, operation, sub_resource)
+}
+
+/// What an update by a subresource changes; none if plugins never see it.
+fn operation_of(sub_resource: &str) -> Option<PodOperation> {
+    match sub_resource {
+        "" => Some(PodOperation::Update),
+        "resize" => Some(PodOperation::Resize),
+        "ephemeralcontainers" => Some(PodOperation::EphemeralContainers),
+        _ => None,
+    }
+}
+
+/// Whether a review is about a pod that is to be created.
+fn is_new_pod(kind: &ObjectKind, operation: Operation, sub_resource: &str) -> bool {
     let ObjectKind { group, kind, .. } = kind;
     operation == Operation::Create && sub_resource.is_empty() && group.is_empty() && kind == "Pod"
 }

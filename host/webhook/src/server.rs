@@ -27,7 +27,7 @@ use tracing::{Instrument, Span};
 
 use crate::budget::{BODY_BYTES, Budget, Share, parsed};
 use crate::metrics::{MUTATE_PODS, Outcome, WebhookMetrics};
-use crate::mutate::{PodWebhook, is_new_pod};
+use crate::mutate::{PodWebhook, is_for_chain};
 use crate::review::{Answer, Outline, ReviewError, ReviewRequest, Unavailable};
 use crate::validate::{Check, ObjectWebhook};
 use crate::{review, validate};
@@ -336,7 +336,7 @@ fn write(answer: &Answer, uid: &str) -> Reply {
     }
 }
 
-/// Answers a request that could not be read. A new pod is denied if the reason is its own size, depth or bytes, or the size of what its
+/// Answers a request that could not be read. A pod is denied if the reason is its own size, depth or bytes, or the size of what its
 /// namespace sends at the same time: with failurePolicy Ignore, it would pass without plugins.
 fn refused(endpoint: &'static str, error: &BadRequest, text: &[u8]) -> (Outcome, Reply) {
     let is_its_own = match error {
@@ -349,8 +349,8 @@ fn refused(endpoint: &'static str, error: &BadRequest, text: &[u8]) -> (Outcome,
     };
     let is_its_own = is_its_own && endpoint == MUTATE_PODS;
     let outline = is_its_own.then(|| review::outline(text)).flatten();
-    let new_pod = outline.filter(|it| is_new_pod(&it.kind, it.operation, &it.sub_resource));
-    match new_pod.as_ref().and_then(Outline::uid) {
+    let pod = outline.filter(|it| is_for_chain(&it.kind, it.operation, &it.sub_resource));
+    match pod.as_ref().and_then(Outline::uid) {
         Some(uid) => {
             let message = format!("the pod cannot pass the plugin chain: {error}");
             let (outcome, answer) = match error {

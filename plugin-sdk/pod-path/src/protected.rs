@@ -53,11 +53,21 @@ pub(crate) struct PendingWrite<'c> {
     pub(crate) new: Option<&'c Value>,
     /// Keys of the labels that the workload's selector matches.
     pub(crate) labels: &'c [String],
+    /// Where the request may change something; none if that is everywhere.
+    pub(crate) places: Option<&'c [String]>,
 }
 
 impl PendingWrite<'_> {
     /// Refuses the write if it would change a protected path.
     pub(crate) fn check(&self) -> Result<(), AccessError> {
+        if let Some(places) = self.places
+            && !places.iter().any(|place| is_within(self.path, place))
+        {
+            return Err(self.error(format_args!(
+                "the pod exists already, and this request may change only what is in {}; leave the rest as it is",
+                places.join(", ")
+            )));
+        }
         // The protected names need no escapes, so they can be compared with the raw segments.
         let mut segments = segments(self.path);
         match segments.next() {
@@ -143,6 +153,12 @@ impl PendingWrite<'_> {
             shown(self.path)
         ))
     }
+}
+
+/// Whether a canonical path is at or below a place, in which `*` stands for any segment.
+fn is_within(path: &str, place: &str) -> bool {
+    let mut path = segments(path);
+    segments(place).all(|wanted| path.next().is_some_and(|it| wanted == "*" || wanted == it))
 }
 
 fn field<'v>(value: Option<&'v Value>, key: &str) -> Option<&'v Value> {

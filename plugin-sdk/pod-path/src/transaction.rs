@@ -48,6 +48,8 @@ pub struct Transaction {
     access: Arc<Access>,
     /// Keys of the labels that the workload's selector matches.
     labels: Arc<[String]>,
+    /// Where it may write, of what is granted; none if that is everywhere.
+    within: Option<Arc<[String]>>,
     log: Vec<(Write, Trace)>,
     /// Calls that write.
     calls: usize,
@@ -109,6 +111,7 @@ impl Transaction {
             places: Places::default(),
             access,
             labels,
+            within: None,
             log: Vec::new(),
             calls: 0,
             written: 0,
@@ -139,6 +142,27 @@ impl Transaction {
     #[must_use]
     pub fn holding(mut self, held: usize) -> Self {
         self.held = held;
+        self
+    }
+
+    /// Lets the run write only at or below these canonical paths, of what is granted: what a request to change the pod may change. A
+    /// `*` stands for any segment.
+    ///
+    /// ```
+    /// use podloom_pod_path::{Access, Transaction};
+    /// use serde_json::json;
+    ///
+    /// let pod = json!({ "spec": { "containers": [{ "name": "a", "image": "a:1" }] } });
+    /// let places = ["/spec/containers/*/image".to_owned()];
+    /// let mut pod = Transaction::begin(pod, Access::unrestricted().into(), [].into()).within(places.into());
+    /// pod.set("/spec/containers/[name=a]/image", "\"a:2\"".to_owned())?;
+    /// assert!(pod.set("/spec/containers/0/command", "[]".to_owned()).is_err());
+    /// assert!(pod.set("/spec/containers", "[]".to_owned()).is_err());
+    /// # Ok::<(), podloom_pod_path::EditError>(())
+    /// ```
+    #[must_use]
+    pub fn within(mut self, places: Arc<[String]>) -> Self {
+        self.within = Some(places);
         self
     }
 

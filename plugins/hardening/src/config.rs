@@ -60,6 +60,10 @@ pub struct Config {
     /// Default: left alone.
     pub enable_service_links: Option<bool>,
 
+    /// Choose what happens to ephemeral containers, such as those of `kubectl debug`, in a chain that runs the plugin on `UPDATE` too:
+    /// with `check` they must meet the profile as they are, with `harden` what is absent is filled in. Default: `check`.
+    pub ephemeral_containers: EphemeralContainers,
+
     /// Name what is spared, each with a reason. Default: nothing.
     pub exemptions: Vec<Exemption>,
 
@@ -92,6 +96,17 @@ pub enum Mode {
     /// What is absent is filled in. What explicitly violates the profile is refused, all reasons at once.
     #[default]
     Enforce,
+}
+
+/// What happens to an ephemeral container that is added to a pod.
+#[derive(Clone, Copy, Deserialize, Default, PartialEq, Eq, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum EphemeralContainers {
+    /// It must meet the profile as it is.
+    #[default]
+    Check,
+    /// What is absent is filled in.
+    Harden,
 }
 
 /// What happens to the token of a service account that the pod names. The pod itself is let through in any case.

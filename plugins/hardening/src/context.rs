@@ -228,6 +228,7 @@ fn check_setting(policy: &Policy, setting: &Setting, view: &View, plan: &mut Pla
     let covered = match (is_good(context), fill) {
         (Some(true), _) => true,
         (None, None) => false,
+        (Some(false), _) if policy.is_later => false,
         (None, Some(fill)) => {
             let needed = view.containers.iter().any(lacks);
             if needed {

@@ -15,7 +15,7 @@ use podloom_plugin_sdk::json::{Object, Value};
 use podloom_plugin_sdk::prelude::*;
 
 pub use crate::config::Config;
-use crate::config::{Mode, Profile};
+use crate::config::{EphemeralContainers, Mode, Profile};
 use crate::policy::Policy;
 use crate::view::{Container, Context, View};
 
@@ -63,6 +63,9 @@ impl Mutator for Hardening {
                 needs = needs.write(format!("{list}/*/volumeMounts"));
             }
         }
+        if inherited && config.ephemeral_containers == EphemeralContainers::Harden {
+            needs = needs.write("/spec/ephemeralContainers/*/securityContext");
+        }
         if let Some(read_only) = &config.read_only_root_filesystem {
             needs = needs.write("/spec/volumes");
             if read_only.safe_to_evict == Some(true) {
@@ -90,6 +93,12 @@ impl Mutator for Hardening {
         if config.mode == Mode::Off {
             return Ok(());
         }
+        match request.operation() {
+            Operation::Create => {}
+            Operation::EphemeralContainers => return check_ephemeral(config, request, pod),
+            // They change nothing that the profiles are about.
+            Operation::Update | Operation::Resize => return Ok(()),
+        }
         let mut view = View::read(config, pod)?;
         if policy::apply(&config.exemptions, request, &mut view) {
             return Ok(());
@@ -114,6 +123,28 @@ impl Mutator for Hardening {
         beyond::report(&policy, &view);
         done
     }
+}
+
+/// Checks the ephemeral containers that are added to a pod. The rest of it can no longer be changed, and was judged when it was new.
+fn check_ephemeral(config: &Config, request: &Request, pod: &Pod) -> Result<(), Rejection> {
+    let mut view = View::read(config, pod)?;
+    if policy::apply(&config.exemptions, request, &mut view) {
+        return Ok(());
+    }
+    let changes = request.changes();
+    let is_hardened = config.ephemeral_containers == EphemeralContainers::Harden;
+    for container in &mut view.containers {
+        container.exempt |= !changes.contains(&container.path);
+        container.context.writable = is_hardened && !container.exempt;
+    }
+    let mut policy = Policy::new(config, &view, true);
+    (policy.pod_level, policy.is_later) = (false, true);
+    let mut plan = Plan::default();
+    context::check_all_inherited(&policy, &view, &mut plan);
+    for container in view.containers.iter().filter(|container| !container.exempt) {
+        check_container(&policy, container, &mut plan);
+    }
+    plan.carry_out(config, pod)
 }
 
 fn check_pod(policy: &Policy, view: &View, plan: &mut Plan) {

@@ -19,6 +19,8 @@ pub(crate) struct Policy<'c> {
     pub(crate) writable: bool,
     /// Whether what containers inherit may be written to the pod: not if one of them is exempt.
     pub(crate) pod_level: bool,
+    /// Whether the pod exists already, so that a container does better than what it inherits or is refused.
+    pub(crate) is_later: bool,
 }
 
 impl<'c> Policy<'c> {
@@ -31,6 +33,7 @@ impl<'c> Policy<'c> {
             user_namespace: view.spec.host_users == Some(false),
             writable,
             pod_level: writable && !containers.any(|container| container.exempt),
+            is_later: false,
         }
     }
 

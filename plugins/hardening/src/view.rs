@@ -176,7 +176,7 @@ pub(crate) struct Context {
     pub(crate) path: String,
     /// Whether it is there.
     pub(crate) exists: bool,
-    /// Whether it may be changed: those of ephemeral containers may not.
+    /// Whether it may be changed: of those of ephemeral containers only new ones.
     pub(crate) writable: bool,
     /// The edit that writes it, if it is not there.
     pub(crate) created: Cell<Option<usize>>,

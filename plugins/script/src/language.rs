@@ -216,6 +216,13 @@ fn register_request(engine: &mut Engine) {
         .register_get("kind", |_: &mut RequestOfCall| of(Request::kind))
         .register_get("name", |_: &mut RequestOfCall| of(Request::name))
         .register_get("namespace", |_: &mut RequestOfCall| of(Request::namespace))
+        .register_get("operation", |_: &mut RequestOfCall| {
+            of(Request::operation).as_str()
+        })
+        .register_get("changes", |_: &mut RequestOfCall| {
+            let changes = of(Request::changes).into_iter();
+            changes.map(Dynamic::from).collect::<Array>()
+        })
         .register_get("dry_run", |_: &mut RequestOfCall| of(Request::dry_run))
         .register_fn("label", |_: &mut RequestOfCall, key: &str| {
             or_unit(of(|request| request.label(key)))

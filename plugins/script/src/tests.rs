@@ -2,7 +2,7 @@
 
 use podloom_plugin_sdk::serde_json::{Value, json};
 use podloom_plugin_sdk::testing::{self, Run, Submitted};
-use podloom_plugin_sdk::{Level, Mutator, Needs, Rejection};
+use podloom_plugin_sdk::{Level, Mutator, Needs, Operation, Rejection};
 
 use crate::{Config, Script};
 
@@ -299,4 +299,22 @@ fn does_not_show_its_program_when_it_is_logged() {
     let mut config = config;
     Script::prepare(&mut config);
     assert!(format!("{:?}", config.parsed).contains("Program"));
+}
+
+#[test]
+fn a_program_sees_what_is_changed_in_a_pod_that_exists() {
+    let program = r#"
+        if request.operation == "update" && "/spec/containers/[name=app]/image" in request.changes {
+            deny("no other image")
+        }
+    "#;
+    assert!(run(program).result.is_ok());
+    let submitted = Submitted {
+        operation: Operation::Update,
+        changes: vec!["/spec/containers/[name=app]/image".to_owned()],
+        ..submitted()
+    };
+    let run = testing::run::<Script>(&config(program), &submitted, &pod());
+    let denied = Rejection::Denied("no other image".to_owned());
+    assert_eq!(run.result, Err(denied));
 }

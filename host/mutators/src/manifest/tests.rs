@@ -223,7 +223,15 @@ fn errors_in_limits_and_match_say_what_is_expected() {
     );
     check_entry(
         "match: { kind: [Pod] }",
-        "chain.yaml:6:12: unknown field `kind`, expected one of kinds, namespaces, namespaceSelector, selector",
+        "chain.yaml:6:12: unknown field `kind`, expected one of operations, kinds, namespaces, namespaceSelector, selector",
+    );
+    check_entry(
+        "match: { operations: [] }",
+        "chain.yaml:6:24: operations is empty, so the plugin would never run; omit it to match new pods",
+    );
+    check_entry(
+        "match: { operations: [DELETE] }",
+        "chain.yaml:6:25: unknown variant `DELETE`, expected one of CREATE, UPDATE",
     );
     check_entry(
         "match: { kinds: [] }",

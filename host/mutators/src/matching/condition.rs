@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{LabelSelector, Match, Operator, Requirement};
+use super::{AdmissionOperation, LabelSelector, Match, Operator, Requirement};
 
 /// Which of the pods that the webhook may be asked about a chain takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +38,9 @@ impl Match {
     /// The conditions in CEL that all hold for exactly the pods in the webhook that this selects, but for labels of the namespace, which
     /// no condition sees. None if it selects no pod there.
     pub fn conditions(&self) -> Option<Vec<String>> {
+        if !self.has(AdmissionOperation::Create) {
+            return None;
+        }
         let mut kinds = self.kinds.iter();
         if !kinds.all(|kinds| kinds.0.iter().any(|kind| kind == "Pod")) {
             return None;

@@ -1,5 +1,6 @@
 //! A plugin that ships as a component, called through wasmtime's component model.
 
+use podloom_mutation::Operation;
 use podloom_pod_path::AccessError;
 use wasmtime::component::{
     Component as Compiled, ComponentExportIndex, ComponentNamedList, HasSelf, InstancePre, Lift,
@@ -150,6 +151,19 @@ impl request::Host for Guest {
 
     fn dry_run(&mut self) -> wasmtime::Result<bool> {
         Ok(self.request()?.dry_run)
+    }
+
+    fn operation(&mut self) -> wasmtime::Result<request::PodOperation> {
+        Ok(match self.pod_operation()? {
+            Operation::Create => request::PodOperation::Create,
+            Operation::Update => request::PodOperation::Update,
+            Operation::Resize => request::PodOperation::Resize,
+            Operation::EphemeralContainers => request::PodOperation::EphemeralContainers,
+        })
+    }
+
+    fn changes(&mut self) -> wasmtime::Result<Vec<String>> {
+        Ok(self.pod_changes()?.to_vec())
     }
 }
 

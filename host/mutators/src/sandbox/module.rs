@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use podloom_mutation::{CallFailure, PodRequest};
+use podloom_mutation::{CallFailure, Operation, PodRequest};
 use podloom_pod_path::AccessError;
 use wasmtime::{
     Caller, Extern, Instance, InstancePre, Linker, Memory, ModuleExport, Store, Trap, WasmParams,
@@ -239,6 +239,10 @@ fn offer(linker: &mut Linker<Guest>, module: &str, interface: &str, name: &str) 
         ("request", "dry-run") => linker.func_wrap(module, name, |caller: Caller<'_, Guest>| {
             dry_run(caller.data())
         }),
+        ("request", "operation") => linker.func_wrap(module, name, |caller: Caller<'_, Guest>| {
+            operation(caller.data())
+        }),
+        ("request", "changes") => linker.func_wrap(module, name, changes),
         ("pods", "[method]pod.get") => linker.func_wrap(module, name, get),
         ("pods", "[method]pod.view") => linker.func_wrap(module, name, view),
         ("pods", "[method]pod.keys") => linker.func_wrap(module, name, keys),
@@ -403,6 +407,21 @@ look_up!(
 fn dry_run(guest: &Guest) -> wasmtime::Result<u32> {
     may_leave(guest)?;
     Ok(u32::from(guest.request()?.dry_run))
+}
+
+fn operation(guest: &Guest) -> wasmtime::Result<u32> {
+    may_leave(guest)?;
+    Ok(match guest.pod_operation()? {
+        Operation::Create => 0,
+        Operation::Update => 1,
+        Operation::Resize => 2,
+        Operation::EphemeralContainers => 3,
+    })
+}
+
+fn changes(mut caller: Caller<'_, Guest>, result: u32) -> ImportResult {
+    let changes = caller.data().pod_changes()?.to_vec();
+    lower::<STRING>(&mut caller, result)?.strings(result, &changes)
 }
 
 /// A method of the pod: reads the texts in its flat arguments, calls the guest's host, and lowers the answer.

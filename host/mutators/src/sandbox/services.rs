@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use podloom_mutation::{CallFailure, PodRequest, Severity};
+use podloom_mutation::{CallFailure, Operation, PodRequest, Severity};
 use podloom_pod_path::{AccessError, EditError, Transaction};
 
 use super::Guest;
@@ -112,6 +112,16 @@ impl Guest {
                 "there is no request while a plugin prepares itself".to_owned(),
             )
         })
+    }
+
+    pub(super) fn pod_operation(&self) -> Result<Operation, CallFailure> {
+        let later = self.request()?.later.as_ref();
+        Ok(later.map(|later| later.operation).unwrap_or_default())
+    }
+
+    pub(super) fn pod_changes(&self) -> Result<&[String], CallFailure> {
+        let later = self.request()?.later.as_ref();
+        Ok(later.map(|later| &*later.changes).unwrap_or_default())
     }
 
     /// The request, to look up a label or an annotation of the namespace. Fails if they are not known: no answer is not "none".

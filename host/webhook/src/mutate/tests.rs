@@ -25,6 +25,7 @@ struct Chain {
     result: Result<(Option<&'static str>, Vec<PluginRun>), RejectedPod>,
     asked: Mutex<Vec<(Value, PodRequest)>>,
     writes_labels: bool,
+    takes_updates: bool,
 }
 
 impl PodMutator for Chain {
@@ -50,6 +51,10 @@ impl PodMutator for Chain {
 
     fn chain(&self) -> Option<String> {
         Some(DIGEST.to_owned())
+    }
+
+    fn takes_updates(&self) -> bool {
+        self.takes_updates
     }
 
     fn writes_labels(&self) -> bool {
@@ -132,6 +137,7 @@ fn of(result: Result<(Option<&'static str>, Vec<PluginRun>), RejectedPod>) -> Ch
         result,
         asked: Mutex::default(),
         writes_labels: true,
+        takes_updates: true,
     }
 }
 
@@ -228,9 +234,18 @@ async fn a_chain_that_writes_no_labels_knows_that_nobody_asked_for_the_owner() {
 }
 
 #[tokio::test]
-async fn only_new_pods_pass_the_chain() {
+async fn what_is_no_new_pod_and_changes_none_does_not_pass_the_chain() {
+    let same = json!({ "metadata": {}, "spec": { "containers": [] } });
     let skipped = [
-        (json!({ "operation": "UPDATE" }), json!({})),
+        // Only its metadata changes.
+        (
+            json!({ "operation": "UPDATE", "oldObject": same }),
+            json!({ "labels": { "a": "b" } }),
+        ),
+        (
+            json!({ "operation": "UPDATE", "subResource": "status", "oldObject": { "spec": { "tolerations": [] } } }),
+            json!({}),
+        ),
         (json!({ "operation": "DELETE", "object": null }), json!({})),
         (
             json!({ "operation": "CONNECT", "subResource": "exec" }),
@@ -253,6 +268,36 @@ async fn only_new_pods_pass_the_chain() {
             (Answer::admitted(), Outcome::Skipped)
         );
         assert!(asked.is_empty(), "{request} {metadata}");
+    }
+}
+
+#[tokio::test]
+async fn plugins_see_what_is_changed_in_a_pod_that_exists() {
+    let pod = |image: &str, ephemeral: Value| json!({ "spec": { "containers": [{ "name": "a", "image": image }], "ephemeralContainers": ephemeral } });
+    let old = pod("a:1", json!([]));
+    for (sub_resource, new, change) in [
+        ("", pod("a:2", json!([])), "/spec/containers/[name=a]/image"),
+        (
+            "ephemeralcontainers",
+            pod("a:1", json!([{ "name": "debugger" }])),
+            "/spec/ephemeralContainers/[name=debugger]",
+        ),
+    ] {
+        let fields = json!({
+            "operation": "UPDATE", "subResource": sub_resource, "object": new, "oldObject": old,
+            // Who trusts this account trusts it with new pods.
+            "userInfo": { "username": "system:serviceaccount:podloom-system:podloom" },
+        });
+        let asked = ask(review(&fields, &json!({})), UNCHANGED).await.asked;
+        let later = asked[0].1.later.as_ref().expect("it is a later change");
+        assert_eq!(later.changes, [change]);
+        assert_eq!(asked[0].0["spec"], new["spec"]);
+        let chain = Chain {
+            takes_updates: false,
+            ..of(UNCHANGED)
+        };
+        let asked = ask_chain(review(&fields, &json!({})), chain).await.asked;
+        assert!(asked.is_empty(), "no plugin asks");
     }
 }
 

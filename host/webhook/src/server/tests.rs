@@ -211,9 +211,12 @@ async fn a_pod_that_is_too_large_to_be_read_is_denied() {
         assert_eq!(response["allowed"], false, "{text}");
         assert_eq!(response["status"]["code"], 422, "{text}");
         assert!(text.contains(why), "{text}");
-        // What was stored before may still be changed and deleted.
+        // A change of it is denied too, and what is none gets an error.
         let update = body.replacen("CREATE", "UPDATE", 1);
-        let (status, text) = send(&router, post(update)).await;
+        let (status, _) = send(&router, post(update)).await;
+        assert_eq!(status, StatusCode::OK);
+        let delete = body.replacen("CREATE", "DELETE", 1);
+        let (status, text) = send(&router, post(delete)).await;
         assert!(status.is_client_error(), "{text}");
     }
 }

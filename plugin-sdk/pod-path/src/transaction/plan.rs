@@ -175,6 +175,7 @@ impl Transaction {
             old: Some(old),
             new: None,
             labels: &self.labels,
+            places: self.within.as_deref(),
         }
         .check()?;
         let depth = target.depth - 1;
@@ -278,6 +279,7 @@ impl Transaction {
             old: target.here,
             new: Some(new),
             labels: &self.labels,
+            places: self.within.as_deref(),
         }
         .check()
     }

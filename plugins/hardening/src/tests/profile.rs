@@ -1,9 +1,11 @@
 //! What is filled in, refused and rewritten for a profile.
 
+use podloom_plugin_sdk::Operation;
 use podloom_plugin_sdk::serde_json::{Value, json};
+use podloom_plugin_sdk::testing::{Run, Submitted};
 
 use super::standard::{LATEST, Standard, failed};
-use super::{check_denied, check_written, pod_of, pod_with, run, written};
+use super::{check_denied, check_written, denial, pod_of, pod_with, run, run_for, written};
 
 const RESTRICTED: Standard = Standard {
     restricted: true,
@@ -292,6 +294,82 @@ fn ephemeral_containers_are_checked_and_never_changed() {
             "/spec/ephemeralContainers/[name=debug]/securityContext/allowPrivilegeEscalation: must be false",
         ],
     );
+}
+
+/// What `kubectl debug` adds to a pod that exists.
+fn debugged(config: &Value, context: &Value) -> Run {
+    let pod = pod_with(json!({
+        "hostNetwork": true, "securityContext": {"runAsNonRoot": false},
+        "ephemeralContainers": [
+            {"name": "earlier", "securityContext": {"privileged": true}},
+            {"name": "debug", "securityContext": context},
+        ],
+    }));
+    let submitted = Submitted {
+        operation: Operation::EphemeralContainers,
+        changes: vec!["/spec/ephemeralContainers/[name=debug]".to_owned()],
+        ..Submitted::default()
+    };
+    run_for(config, &submitted, &pod)
+}
+
+#[test]
+fn an_ephemeral_container_is_judged_when_it_is_added_and_nothing_else_is() {
+    let run = debugged(&json!({}), &json!({"privileged": true}));
+    let message = denial(&run);
+    assert!(
+        message.contains("[name=debug]/securityContext/privileged"),
+        "{message}"
+    );
+    for other in [
+        "hostNetwork",
+        "earlier",
+        "/spec/securityContext",
+        "[name=app]",
+    ] {
+        assert!(!message.contains(other), "{message}");
+    }
+    let run = debugged(&json!({"ephemeralContainers": "harden"}), &json!({}));
+    assert_eq!(
+        run.pod["spec"]["ephemeralContainers"][1]["securityContext"],
+        json!({
+            "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]},
+            "runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"},
+        })
+    );
+    let run = debugged(
+        &json!({"ephemeralContainers": "harden"}),
+        &json!({"privileged": true}),
+    );
+    let message = denial(&run);
+    assert!(
+        message.contains("privileged: must not be true"),
+        "{message}"
+    );
+    // It may be rewritten where it says so.
+    let run = debugged(
+        &json!({"ephemeralContainers": "harden", "force": true}),
+        &json!({"privileged": true}),
+    );
+    assert_eq!(
+        run.pod["spec"]["ephemeralContainers"][1]["securityContext"]["privileged"],
+        Value::Null
+    );
+}
+
+#[test]
+fn an_update_changes_nothing_that_the_profiles_are_about() {
+    let submitted = Submitted {
+        operation: Operation::Update,
+        changes: vec!["/spec/containers/[name=app]/image".to_owned()],
+        ..Submitted::default()
+    };
+    let run = run_for(
+        &json!({}),
+        &submitted,
+        &pod_with(json!({"hostNetwork": true})),
+    );
+    assert_eq!((run.result, run.writes.len()), (Ok(()), 0));
 }
 
 #[test]
