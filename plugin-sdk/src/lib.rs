@@ -76,6 +76,7 @@ mod error;
 pub mod evictable;
 pub mod json;
 mod number;
+mod operation;
 pub mod path;
 mod pod;
 mod request;
@@ -119,9 +120,10 @@ use wasm as backend;
 
 pub use error::{Error, Findings, Rejection};
 pub use number::decimal;
+pub use operation::Operation;
 pub use pod::{Container, ContainerKind, EnvVar, Map, Node, Pod};
 pub use podloom_syntax::{ImageRef, Quantity, names};
-pub use request::{LabelSelector, Operation, Operator, Request, Requirement};
+pub use request::{LabelSelector, Operator, Request, Requirement};
 
 pub use schemars;
 pub use serde;

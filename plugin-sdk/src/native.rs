@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use podloom_pod_path::{AccessError, EditError, LAST_APPLIED, Transaction};
 
-use crate::request::Operation;
+use crate::operation::Operation;
 use crate::{Error, Level};
 
 /// For whom the pod is mutated; by default a `Pod` in the namespace `default`.

@@ -2,7 +2,7 @@
 
 use std::mem::ManuallyDrop;
 
-use crate::request::Operation;
+use crate::operation::Operation;
 use crate::{Error, Level};
 
 /// Generated from `wit/`, a copy of the contract.

@@ -77,6 +77,65 @@ async fn debug(scene: &Scene, name: &str, context: &Value) -> Result<Pod, String
     patched.map_err(|error| error.to_string())
 }
 
+async fn ephemeral_containers(scene: &Scene) {
+    // What kubectl debug --profile=sysadmin asks for.
+    let denied = debug(scene, "admin", &json!({ "privileged": true }))
+        .await
+        .unwrap_err();
+    assert!(
+        denied.contains("/spec/ephemeralContainers/[name=admin]/securityContext/privileged"),
+        "{denied}"
+    );
+    let image = [
+        "debug",
+        "web",
+        "--image=busybox:forbidden",
+        "--container=d",
+        "--attach=false",
+    ];
+    let denied = refused(scene, &image);
+    assert!(denied.contains("d: this image is forbidden"), "{denied}");
+    let pod = debug(scene, "plain", &Value::Null).await.unwrap();
+    let containers = pod.spec.unwrap().ephemeral_containers.unwrap();
+    let hardened = &containers[0];
+    let context = hardened.security_context.as_ref().unwrap();
+    assert_eq!(context.allow_privilege_escalation, Some(false));
+    // A second one is judged alone, and the first one stays as it is.
+    let both = debug(scene, "second", &Value::Null).await.unwrap();
+    let containers = both.spec.unwrap().ephemeral_containers.unwrap();
+    assert!(containers.len() == 2 && containers.contains(hardened));
+}
+
+async fn images_and_resources(scene: &Scene) {
+    let denied = refused(scene, &["set", "image", "pod/web", "a=a:forbidden"]);
+    assert!(denied.contains("a: this image is forbidden"), "{denied}");
+    assert_eq!(
+        refused(
+            scene,
+            &["set", "image", "pod/web", "a=registry.k8s.io/pause:3.9"]
+        ),
+        ""
+    );
+    assert_eq!(refused(scene, &["label", "pod", "web", "a=b"]), "");
+    let resize = json!({ "spec": { "containers": [{ "name": "a", "resources": { "requests": { "cpu": "10m" } } }] } });
+    let resize = resize.to_string();
+    let resize = ["patch", "pod", "web", "--subresource=resize", "-p", &resize];
+    // No plugin minds; only the node of the tests cannot do it.
+    let not_supported = refused(scene, &resize);
+    assert!(
+        not_supported.contains("without support for resize"),
+        "{not_supported}"
+    );
+    let label = ["label", "namespace", &scene.namespace, "resize=never"];
+    scene.cluster.kubectl(&label);
+    eventually("a resize is denied", async || {
+        let resize = json!({ "spec": { "containers": [{ "name": "a", "resources": { "requests": { "cpu": "20m" } } }] } });
+        let denied = refused(scene, &["patch", "pod", "web", "--subresource=resize", "-p", &resize.to_string(), "--dry-run=server"]);
+        denied.contains("never resized: /spec/containers/[name=a]/resources").then_some(()).ok_or(denied)
+    })
+    .await;
+}
+
 #[test]
 fn what_is_changed_later_passes_the_chain_too() {
     blackbox_on(Cluster::without_operator, "later", async |scene| {
@@ -99,60 +158,8 @@ fn what_is_changed_later_passes_the_chain_too() {
         })
         .await;
 
-        // What kubectl debug --profile=sysadmin asks for.
-        let denied = debug(&scene, "admin", &json!({ "privileged": true }))
-            .await
-            .unwrap_err();
-        assert!(
-            denied.contains("/spec/ephemeralContainers/[name=admin]/securityContext/privileged"),
-            "{denied}"
-        );
-        let image = [
-            "debug",
-            "web",
-            "--image=busybox:forbidden",
-            "--container=d",
-            "--attach=false",
-        ];
-        let denied = refused(&scene, &image);
-        assert!(denied.contains("d: this image is forbidden"), "{denied}");
-        let pod = debug(&scene, "plain", &Value::Null).await.unwrap();
-        let containers = pod.spec.unwrap().ephemeral_containers.unwrap();
-        let hardened = &containers[0];
-        let context = hardened.security_context.as_ref().unwrap();
-        assert_eq!(context.allow_privilege_escalation, Some(false));
-        // A second one is judged alone, and the first one stays as it is.
-        let both = debug(&scene, "second", &Value::Null).await.unwrap();
-        let containers = both.spec.unwrap().ephemeral_containers.unwrap();
-        assert!(containers.len() == 2 && containers.contains(hardened));
-
-        let denied = refused(&scene, &["set", "image", "pod/web", "a=a:forbidden"]);
-        assert!(denied.contains("a: this image is forbidden"), "{denied}");
-        assert_eq!(
-            refused(
-                &scene,
-                &["set", "image", "pod/web", "a=registry.k8s.io/pause:3.9"]
-            ),
-            ""
-        );
-        assert_eq!(refused(&scene, &["label", "pod", "web", "a=b"]), "");
-        let resize = json!({ "spec": { "containers": [{ "name": "a", "resources": { "requests": { "cpu": "10m" } } }] } });
-        let resize = resize.to_string();
-        let resize = ["patch", "pod", "web", "--subresource=resize", "-p", &resize];
-        // No plugin minds; only the node of the tests cannot do it.
-        let not_supported = refused(&scene, &resize);
-        assert!(
-            not_supported.contains("without support for resize"),
-            "{not_supported}"
-        );
-        let label = ["label", "namespace", &scene.namespace, "resize=never"];
-        scene.cluster.kubectl(&label);
-        eventually("a resize is denied", async || {
-            let resize = json!({ "spec": { "containers": [{ "name": "a", "resources": { "requests": { "cpu": "20m" } } }] } });
-            let denied = refused(&scene, &["patch", "pod", "web", "--subresource=resize", "-p", &resize.to_string(), "--dry-run=server"]);
-            denied.contains("never resized: /spec/containers/[name=a]/resources").then_some(()).ok_or(denied)
-        })
-        .await;
+        ephemeral_containers(&scene).await;
+        images_and_resources(&scene).await;
         // The stamp says what the pod went through when it was new, and nobody else's labels were touched.
         let pod = scene.pods().get("web").await.unwrap();
         assert_eq!(pod.metadata.annotations.unwrap()[STAMP], stamp);

@@ -40,6 +40,7 @@ mod cleaner_watches;
 mod configuration;
 mod console;
 mod drift;
+mod early_words;
 mod gate;
 mod heal;
 mod helm_chart;

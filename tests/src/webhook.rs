@@ -128,11 +128,15 @@ impl Webhook {
         let mut new = self.webhook("pods", address, "/mutate/pods", Policy::Fail);
         new["rules"] = rules("", &["CREATE"], "pods");
         let mut later = self.webhook("updates", address, "/mutate/pods", Policy::Fail);
-        later["rules"] = rules("", &["UPDATE"], "pods");
-        later["rules"][0]["resources"] = json!(["pods", "pods/ephemeralcontainers", "pods/resize"]);
-        later["matchConditions"] =
-            json!([{ "name": "spec-changes", "expression": "object.spec != oldObject.spec" }]);
+        take_from_option(&mut later, "updates");
         self.apply("MutatingWebhookConfiguration", &[new, later]);
+    }
+
+    /// Sends the workloads of the namespace to this address, as `deploy/options/workloads` does.
+    pub fn configure_workloads(&self, address: SocketAddr) {
+        let mut webhook = self.webhook("workloads", address, "/review/workloads", Policy::Ignore);
+        take_from_option(&mut webhook, "workloads");
+        self.apply("ValidatingWebhookConfiguration", &[webhook]);
     }
 
     /// Sends the new Browsers of the namespace to this address, where they get their finalizer and labels.
@@ -306,6 +310,16 @@ pub fn plain_pod(name: &str) -> Pod {
         "spec": { "containers": [{ "name": "a", "image": "registry.k8s.io/pause:3.10" }] },
     });
     serde_json::from_value(pod).unwrap()
+}
+
+/// What the webhook of an option of `deploy/` is asked about.
+fn take_from_option(webhook: &mut Value, option: &str) {
+    let options = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/options");
+    let text = fs::read_to_string(options.join(option).join("webhook.yaml")).unwrap();
+    let patch: Value = serde_saphyr::from_str(&text).unwrap();
+    for field in ["rules", "matchConditions"] {
+        webhook[field] = patch["webhooks"][0][field].clone();
+    }
 }
 
 fn rules(group: &str, operations: &[&str], plural: &str) -> Value {

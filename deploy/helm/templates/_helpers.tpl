@@ -140,6 +140,13 @@ projected:
 {{- if and .Values.webhook.gate.enabled (not .Values.webhook.enabled) -}}
 {{- fail "webhook.gate.enabled needs webhook.enabled: the webhook opens the gate" -}}
 {{- end -}}
+{{- if not .Values.webhook.enabled -}}
+{{- range list "heal" "updates" "workloads" -}}
+{{- if get $.Values.webhook . -}}
+{{- fail (printf "webhook.%s needs webhook.enabled: the webhook does it" .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- if and .Values.webhook.gate.strict (not .Values.webhook.gate.enabled) -}}
 {{- fail "webhook.gate.strict needs webhook.gate.enabled: without a gate there is nothing to go around" -}}
 {{- end -}}

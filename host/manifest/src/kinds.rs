@@ -102,31 +102,63 @@ pub fn kind(document: &Document) -> DocumentKind {
         _ => {}
     }
     if let Some(named) = &document.named {
-        let paths = named.iter();
-        let mut paths: Vec<Vec<Step>> = paths
-            .flat_map(|pointer| document::expand(&document.value, pointer))
-            .collect();
-        // A template before those inside it: what the chain makes of it is written over them.
-        paths.sort_by_key(Vec::len);
-        let mut templates: Vec<Template> = Vec::new();
-        for path in paths {
-            // Two pointers can name the same template.
-            if templates.iter().all(|template| template.path != path) {
-                templates.push(Template::of(&document.value, name, path));
-            }
-        }
+        let templates = named_templates(&document.value, name, named.iter());
         return if templates.is_empty() {
             DocumentKind::Other
         } else {
             DocumentKind::Named(templates)
         };
     }
-    let template = workload(api_version, &document.kind, &document.value).or_else(|| {
-        let spec = descend(&document.value, &["spec", "template", "spec"])?;
-        spec.get("containers")?.as_array()?;
-        Some(template(&document.value, name, &["spec", "template"]))
-    });
+    let template = by_shape(&document.value, name);
     template.map_or(DocumentKind::Other, DocumentKind::Workload)
+}
+
+/// The pod templates of an object: those that are named for its kind, else the one that it has as one of Kubernetes' own workloads, or by
+/// its shape.
+pub fn templates(
+    api_version: &str,
+    kind: &str,
+    object: &Value,
+    named: &[NamedTemplate],
+) -> Vec<Template> {
+    let name = match group(api_version) {
+        "" => kind.to_owned(),
+        group => format!("{group}/{kind}"),
+    };
+    let mine: Vec<_> = named.iter().filter(|it| it.kind == name).collect();
+    if mine.is_empty() {
+        return by_shape(object, (api_version, kind)).into_iter().collect();
+    }
+    let pointers = mine.into_iter().filter_map(|it| it.pointer.as_ref());
+    named_templates(object, (api_version, kind), pointers)
+}
+
+fn named_templates<'n>(
+    object: &Value,
+    name: (&str, &str),
+    pointers: impl Iterator<Item = &'n String>,
+) -> Vec<Template> {
+    let mut paths: Vec<Vec<Step>> = pointers
+        .flat_map(|pointer| document::expand(object, pointer))
+        .collect();
+    // A template before those inside it: what the chain makes of it is written over them.
+    paths.sort_by_key(Vec::len);
+    let mut templates: Vec<Template> = Vec::new();
+    for path in paths {
+        // Two pointers can name the same template.
+        if templates.iter().all(|template| template.path != path) {
+            templates.push(Template::of(object, name, path));
+        }
+    }
+    templates
+}
+
+fn by_shape(object: &Value, (api_version, kind): (&str, &str)) -> Option<Template> {
+    workload(api_version, kind, object).or_else(|| {
+        let spec = descend(object, &["spec", "template", "spec"])?;
+        spec.get("containers")?.as_array()?;
+        Some(template(object, (api_version, kind), &["spec", "template"]))
+    })
 }
 
 /// The pod template of one of Kubernetes' own workloads.

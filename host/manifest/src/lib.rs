@@ -18,7 +18,7 @@ pub use document::{
 };
 pub use kinds::{
     DocumentKind, NamedTemplate, Outlined, Template, apply as name_templates, is_cleaner,
-    is_infrastructure, kind, workload,
+    is_infrastructure, kind, templates, workload,
 };
 pub use source::Depth;
 pub use untouched::{Unknown, unknown_owner};

@@ -8,10 +8,11 @@ use clap::Args;
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 use kube::core::GroupVersionKind;
 use podloom_controllers::duties::WEBHOOK_NAME;
-use podloom_webhook::{OwnerKind, UnknownOwners};
+use podloom_webhook::{OwnerKind, UnknownOwners, WorkloadMode};
 
 use super::cluster::{chain_digest, owners};
 use super::{duration, is_dns_label, namespace, object_name, one_of};
+use crate::manifest::NamedTemplate;
 
 /// The shortest lifetime of certificates: with a shorter one, a renewal would come too late.
 const LIFETIME_MIN: Duration = Duration::from_secs(2);
@@ -111,6 +112,16 @@ pub(crate) struct WebhookArguments {
     #[arg(long = "webhook-gate", env = "PODLOOM_WEBHOOK_GATE")]
     pub(crate) gate: bool,
 
+    /// What /review/workloads does if the chain would deny the pods of a workload: with warn, whoever applies it is warned; with deny, it
+    /// is denied. Needs deploy/options/workloads, so that the API server asks.
+    #[arg(long = "webhook-workloads", value_name = "HOW", env = "PODLOOM_WEBHOOK_WORKLOADS", default_value = "warn", value_parser = workloads())]
+    pub(crate) workloads: WorkloadMode,
+
+    /// Where objects of another kind have a pod template, for /review/workloads, as GROUP/KIND=/path. In the path, * is every element of a
+    /// list. Kubernetes' own workloads, and all with spec.template.spec.containers, are known. Repeat the option for several.
+    #[arg(long = "webhook-pod-template", value_name = "TEMPLATE", env = "PODLOOM_WEBHOOK_POD_TEMPLATE", value_delimiter = ',', value_parser = NamedTemplate::parse)]
+    pub(crate) pod_templates: Vec<NamedTemplate>,
+
     #[command(flatten)]
     pub(crate) heal: HealArguments,
 
@@ -172,6 +183,14 @@ impl Heal {
 
 fn heal() -> impl TypedValueParser<Value = Heal> {
     one_of([("dry-run", "", Heal::DryRun), ("evict", "", Heal::Evict)])
+}
+
+/// Parses what happens to workloads.
+fn workloads() -> impl TypedValueParser<Value = WorkloadMode> {
+    one_of([
+        ("warn", "", WorkloadMode::Warn),
+        ("deny", "", WorkloadMode::Deny),
+    ])
 }
 
 /// Parses the lifetime of certificates.

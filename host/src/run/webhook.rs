@@ -14,9 +14,10 @@ use podloom_controllers::duties::Object;
 use podloom_mutation::PodMutator;
 use podloom_turns::{Limits, Lines};
 use podloom_webhook::{
-    CertificateMetrics, CertificateSlot, Clients, ClusterNamespaces, Namespaces, ObjectWebhook,
-    OwnSetup, Owners, PeerTurns, PodWebhook, Webhook, WebhookMetrics, issue as issue_certificates,
-    parse_hosts, router, serve_files, serve_own, server_config,
+    CertificateMetrics, CertificateSlot, Clients, ClusterNamespaces, FindTemplates, Namespaces,
+    ObjectWebhook, OwnSetup, Owners, PeerTurns, PodWebhook, Template, Webhook, WebhookMetrics,
+    WorkloadWebhook, issue as issue_certificates, parse_hosts, router, serve_files, serve_own,
+    server_config,
 };
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
@@ -29,6 +30,8 @@ use super::gate::GateTask;
 use super::heal::HealTask;
 use super::parts::{Parts, own_namespace};
 use super::state::OperatorState;
+use crate::manifest::{self, NamedTemplate};
+use crate::render;
 
 /// For the API server, whose calls come from few addresses. It closes connections that it has not used for 90 seconds, and must be the
 /// one that does: a review that it sends while we close is lost.
@@ -217,33 +220,7 @@ pub(super) fn task(
         parts.arguments.unread_namespaces(),
         &parts.metrics,
     );
-    let questions = PeerTurns::new(QUESTIONS);
-    let namespaces = ClusterNamespaces::new(&parts.client, caches.clone(), questions.clone());
-    let namespaces: Arc<dyn Namespaces> = Arc::new(namespaces);
-    let webhook = Webhook {
-        pods: PodWebhook {
-            mutator: Arc::clone(&mutator),
-            namespaces: Arc::clone(&namespaces),
-            owners: owners(parts, questions),
-            trusted: arguments.trusted.clone(),
-            turns: parts.turns.clone(),
-            lines: Lines::default(),
-        },
-        objects: ObjectWebhook {
-            mutator,
-            namespaces,
-            caches,
-            blocking: parts.blocking.clone(),
-            checks: PeerTurns::new(CHECKS),
-            tries: PeerTurns::new(TRIES),
-            turns: parts.turns.clone(),
-            cleaners: CleanerValidator::new(
-                parts.arguments.cleaner.settings(),
-                parts.arguments.cleaner.evaluation_threads.into(),
-            ),
-        },
-        metrics: WebhookMetrics::register(registry),
-    };
+    let webhook = answering(parts, caches, mutator, registry);
     let clients = clients(&arguments.client_ca, &arguments.client_names)?;
     let following = OptionFuture::from(clients.clone().map(Clients::follow));
     let server = Server {
@@ -258,6 +235,53 @@ pub(super) fn task(
     Ok(Some(
         serve(server, listener, arguments.drain, background).boxed(),
     ))
+}
+
+/// All that answers reviews.
+fn answering(
+    parts: &Parts<'_>,
+    caches: AdmissionCaches,
+    mutator: Arc<dyn PodMutator>,
+    registry: &mut Registry,
+) -> Webhook {
+    let arguments = &parts.arguments.webhook;
+    let questions = PeerTurns::new(QUESTIONS);
+    let namespaces = ClusterNamespaces::new(&parts.client, caches.clone(), questions.clone());
+    let namespaces: Arc<dyn Namespaces> = Arc::new(namespaces);
+    let tries = PeerTurns::new(TRIES);
+    let workloads = WorkloadWebhook {
+        mutator: Arc::clone(&mutator),
+        namespaces: Arc::clone(&namespaces),
+        templates: templates(arguments.pod_templates.clone()),
+        mode: arguments.workloads,
+        tries: tries.clone(),
+        turns: parts.turns.clone(),
+    };
+    Webhook {
+        pods: PodWebhook {
+            mutator: Arc::clone(&mutator),
+            namespaces: Arc::clone(&namespaces),
+            owners: owners(parts, questions),
+            trusted: arguments.trusted.clone(),
+            turns: parts.turns.clone(),
+            lines: Lines::default(),
+        },
+        objects: ObjectWebhook {
+            mutator,
+            namespaces,
+            caches,
+            blocking: parts.blocking.clone(),
+            checks: PeerTurns::new(CHECKS),
+            tries,
+            turns: parts.turns.clone(),
+            cleaners: CleanerValidator::new(
+                parts.arguments.cleaner.settings(),
+                parts.arguments.cleaner.evaluation_threads.into(),
+            ),
+        },
+        workloads,
+        metrics: WebhookMetrics::register(registry),
+    }
 }
 
 /// The clients that are answered; none if everybody is.
@@ -283,6 +307,24 @@ async fn serve(server: Server, listener: TcpListener, drain: Duration, backgroun
         }
     };
     tokio::join!(server.serve(listener), background, stopping);
+}
+
+/// Finds the pod templates of an object, also where the user says that there are some.
+fn templates(named: Vec<NamedTemplate>) -> FindTemplates {
+    Arc::new(move |(api_version, kind, namespace), object| {
+        let found = manifest::templates(api_version, kind, object, &named);
+        let found = found.into_iter().map(|template| {
+            // The webhook knows the namespace.
+            let namespaces = render::Namespaces::default();
+            let of = render::pod::subject_of(object, Some(&template), &namespaces, namespace);
+            Template {
+                field: manifest::field_name(&template.path),
+                pod: of.pod,
+                request: of.request,
+            }
+        });
+        found.collect()
+    })
 }
 
 fn owners(parts: &Parts<'_>, questions: PeerTurns) -> Owners {

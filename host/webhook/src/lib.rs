@@ -13,6 +13,7 @@ mod owners;
 mod review;
 mod server;
 mod validate;
+mod workloads;
 
 pub use certificates::{
     CertificateMetrics, CertificateSlot, Clients, OwnSetup, issue, parse_hosts, serve_files,
@@ -24,6 +25,7 @@ pub use namespaces::ClusterNamespaces;
 pub use owners::{OwnerKind, Owners, UnknownOwners, pod_maker};
 pub use server::{Webhook, network, router};
 pub use validate::ObjectWebhook;
+pub use workloads::{FindTemplates, Template, WorkloadMode, WorkloadWebhook};
 
 /// Turns that are shared by peer (none for the operator itself), and for each peer by the namespace that it speaks for.
 pub type PeerTurns = podloom_turns::Turns<Option<std::net::IpAddr>, String>;

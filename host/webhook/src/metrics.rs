@@ -22,6 +22,8 @@ metrics! {
     }
 }
 
+/// The endpoint for workloads.
+pub(crate) const REVIEW_WORKLOADS: &str = "review/workloads";
 /// The endpoint for pods; those for our kinds are in the rows of `validate`.
 pub(crate) const MUTATE_PODS: &str = "mutate/pods";
 

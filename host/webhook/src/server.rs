@@ -26,15 +26,17 @@ use tracing::field::Empty;
 use tracing::{Instrument, Span};
 
 use crate::budget::{BODY_BYTES, Budget, Share, parsed};
-use crate::metrics::{MUTATE_PODS, Outcome, WebhookMetrics};
+use crate::metrics::{MUTATE_PODS, Outcome, REVIEW_WORKLOADS, WebhookMetrics};
 use crate::mutate::{PodWebhook, is_for_chain};
 use crate::review::{Answer, Outline, ReviewError, ReviewRequest, Unavailable};
 use crate::validate::{Check, ObjectWebhook};
+use crate::workloads::WorkloadWebhook;
 use crate::{review, validate};
 
 const ENDPOINTS: &str = "\
 POST /mutate/pods                              passes new pods through the plugin chain
 POST /mutate/browsers                          checks Browsers, and gives new ones their finalizer and labels
+POST /review/workloads                         says which pods of a workload the plugin chain will deny
 POST /validate/browsers                        checks Browsers
 POST /validate/browserconfigs                  checks BrowserConfigs, and tries their pods on the plugin chain
 POST /validate/portalexposes                   checks PortalExposes
@@ -67,6 +69,8 @@ pub struct Webhook {
     pub pods: PodWebhook,
     /// Answers for objects of our kinds.
     pub objects: ObjectWebhook,
+    /// Answers for workloads.
+    pub workloads: WorkloadWebhook,
     /// The metrics.
     pub metrics: WebhookMetrics,
 }
@@ -105,6 +109,7 @@ pub fn router(webhook: Webhook) -> Router {
         budget: Budget::default(),
     };
     let mut routes = Router::new().route("/mutate/pods", post(mutate_pods));
+    routes = routes.route("/review/workloads", post(review_workloads));
     for (endpoint, check) in validate::ROWS {
         let validate = move |State(app): State<Arc<App>>, request: Request| async move {
             validate_object(app, (endpoint, check), request).await
@@ -132,6 +137,15 @@ async fn mutate_pods(State(app): State<Arc<App>>, request: Request) -> Response 
             pods.answer(review, deadline, &webhook.metrics).await
         };
         respond(&app, MUTATE_PODS, request, answer).await
+    })
+    .await
+}
+
+async fn review_workloads(State(app): State<Arc<App>>, request: Request) -> Response {
+    to_the_end(async move {
+        let workloads = &app.webhook.workloads;
+        let answer = async |review, deadline| workloads.answer(review, deadline).await;
+        respond(&app, REVIEW_WORKLOADS, request, answer).await
     })
     .await
 }

@@ -9,7 +9,7 @@ const CHART: &str = "deploy/helm";
 /// The files of the chart that are copies, and of what: a file, or all YAML files of a directory.
 ///
 /// They are no links, since Flux follows none that leads out of a chart.
-const COPIES: [(&str, &str); 21] = [
+const COPIES: [(&str, &str); 23] = [
     ("crds/browser", "crds"),
     ("crds/portal", "crds/portal"),
     ("crds/infrastructure", "crds/infrastructure"),
@@ -51,6 +51,14 @@ const COPIES: [(&str, &str); 21] = [
         "deploy/controllers/webhook/policy/policy.yaml",
     ),
     ("webhook/gate.yaml", "deploy/options/gate/gate.yaml"),
+    (
+        "webhook/updates.yaml",
+        "deploy/options/updates/webhook.yaml",
+    ),
+    (
+        "webhook/workloads.yaml",
+        "deploy/options/workloads/webhook.yaml",
+    ),
     (
         "webhook/gate-strict.yaml",
         "deploy/options/gate-strict/policy.yaml",

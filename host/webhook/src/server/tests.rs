@@ -29,6 +29,7 @@ use crate::metrics::WebhookMetrics;
 use crate::mutate::{Namespaces, PodWebhook};
 use crate::review::Tenant;
 use crate::validate::{ObjectWebhook, ROWS};
+use crate::workloads::{WorkloadMode, WorkloadWebhook};
 
 mod fair;
 
@@ -83,6 +84,14 @@ fn endpoints_with(mutator: Arc<dyn PodMutator>) -> (Router, Registry) {
             trusted: Vec::new(),
             turns: turns(),
             lines: Lines::default(),
+        },
+        workloads: WorkloadWebhook {
+            mutator: Arc::new(Nothing),
+            namespaces: Arc::new(Nothing),
+            templates: Arc::new(|_, _| Vec::new()),
+            mode: WorkloadMode::Warn,
+            tries: turns(),
+            turns: turns(),
         },
         objects: ObjectWebhook {
             mutator: Arc::new(Nothing),
