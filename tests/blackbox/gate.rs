@@ -17,21 +17,25 @@ const GATE: &str = "podloom.dev/chain";
 /// Nobody listens here.
 const NOBODY: &str = "127.0.0.1:9";
 
+pub(super) fn is_possible() -> bool {
+    Release::chosen().unwrap().is_at_least(36)
+}
+
 /// Runs a test where the API server has the policies: they are stable since Kubernetes 1.36.
 fn on_new_enough(name: &str, test: impl AsyncFnOnce(Scene)) {
-    if Release::chosen().unwrap().is_at_least(36) {
+    if is_possible() {
         blackbox_on(Cluster::without_operator, name, test);
     }
 }
 
 /// Applies a policy of `deploy/options`, for the namespace of the scene alone. It is deleted with this.
-struct Policies<'s> {
+pub(super) struct Policies<'s> {
     scene: &'s Scene,
     text: String,
 }
 
 impl<'s> Policies<'s> {
-    fn apply(scene: &'s Scene, files: &[&str]) -> Self {
+    pub(super) fn apply(scene: &'s Scene, files: &[&str]) -> Self {
         let options = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/options");
         let read = |file: &&str| fs::read_to_string(options.join(file)).unwrap();
         let namespace = &scene.namespace;
@@ -72,7 +76,7 @@ fn spawn(scene: &Scene, webhook: &Webhook) -> Operator {
     webhook.spawn(&standard(), &["--webhook-gate", "--lease-duration", "3s"])
 }
 
-fn is_gated(pod: &Pod) -> bool {
+pub(super) fn is_gated(pod: &Pod) -> bool {
     let spec = pod.spec.as_ref().unwrap();
     let mut gates = spec.scheduling_gates.iter().flatten();
     gates.any(|gate| gate.name == GATE)
@@ -105,7 +109,7 @@ async fn all(scene: &Scene, what: &str, selector: &str, count: usize, are: fn(&P
 }
 
 /// Waits until the API server knows the policy: a pod that nobody passes through the chain gets a gate.
-async fn gated(scene: &Scene) {
+pub(super) async fn gated(scene: &Scene) {
     eventually("new pods get a gate", async || {
         let created = scene.pods().create(&dry_run(), &plain_pod("probe")).await;
         let created = created.map_err(|error| error.to_string())?;

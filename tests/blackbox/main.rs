@@ -42,6 +42,7 @@ mod console;
 mod drift;
 mod early_words;
 mod gate;
+mod gate_storm;
 mod heal;
 mod helm_chart;
 mod infrastructure;

@@ -35,7 +35,7 @@ enum Needs {
 }
 
 /// All soaks. proptest itself reads PROPTEST_CASES, and prints the smallest failing case.
-const SOAKS: [Soak; 13] = [
+const SOAKS: [Soak; 14] = [
     Soak {
         name: "paths",
         what: "100,000 random transactions on a pod: only granted paths are written, no answer depends on a value that is not granted, a rollback restores everything",
@@ -90,6 +90,13 @@ const SOAKS: [Soak; 13] = [
         what: "sessions on a real control plane, each with its operator killed in or after another of its writes, or with another change of a watch left out: each has one pod and the right end, and nothing is left",
         command: "test --package podloom-tests --test blackbox -- browser_killed unobserved what_no_watch_shows",
         setting: Some(("PODLOOM_LIVES", "all")),
+        needs: Needs::Operator,
+    },
+    Soak {
+        name: "gate",
+        what: "an hour of workloads that come and go while replicas of the webhook die: no pod runs without the chain, and nothing is stuck after each round",
+        command: "test --package podloom-tests --test blackbox gate_storm -- --nocapture",
+        setting: Some(("PODLOOM_GATE_ROUNDS", "100")),
         needs: Needs::Operator,
     },
     Soak {
