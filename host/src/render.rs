@@ -17,6 +17,7 @@ use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 
 use self::browser::Configs;
+use self::pod::Later;
 use self::portal::Tunnels;
 pub(crate) use self::report::unified;
 use crate::cli::{Format, RenderArguments};
@@ -32,6 +33,7 @@ pub(crate) struct Setting<'a> {
     pub(crate) runtime: Runtime,
     pub(crate) namespaces: Namespaces,
     pub(crate) default_namespace: &'a str,
+    pub(crate) later: Later,
 }
 
 /// What is wrong with the input.
@@ -178,6 +180,7 @@ fn render_found<'a>(
             .context("could not start the runtime that calls plugins")?,
         namespaces: Namespaces::of(documents),
         default_namespace: namespace,
+        later: Later::of(arguments)?,
     };
     let given = documents.get(..given).unwrap_or(documents);
     if setting.mutator.writes_labels() {

@@ -125,6 +125,20 @@ impl LaterChange {
     }
 }
 
+impl LaterChange {
+    /// Returns what changes between two states of a pod, by the first operation that may change such a thing; none if no operation may.
+    #[must_use]
+    pub fn between(old: &Value, new: &Value) -> Option<Self> {
+        let operations = [
+            Operation::EphemeralContainers,
+            Operation::Resize,
+            Operation::Update,
+        ];
+        let mut operations = operations.into_iter();
+        operations.find_map(|operation| Self::of(operation, old, new))
+    }
+}
+
 /// The paths of this field in the containers where it differs, also in those that were not there before.
 fn changed(old: &Value, new: &Value, of: &str, field: &str) -> Vec<String> {
     let before = by_name(old, of);

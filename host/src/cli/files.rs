@@ -49,6 +49,16 @@ pub(crate) struct RenderArguments {
     #[arg(short, long, value_name = "DIR", env = "PODLOOM_PLUGINS")]
     pub(crate) plugins: Option<PathBuf>,
 
+    /// A file with Pods as they are now. A Pod of the same name that is rendered is a change of that one: only plugins run on it that
+    /// have UPDATE in match.operations.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) before: Option<String>,
+
+    /// A file with ephemeral containers, each a document or all in a list. Each Pod that is rendered exists already and gets them, as by
+    /// kubectl debug.
+    #[arg(long, value_name = "FILE", conflicts_with = "before")]
+    pub(crate) ephemeral: Option<String>,
+
     /// Where objects of an unknown kind have a pod template, as GROUP/KIND=/path. In the path, * is every element of a list. Repeat
     /// the option for several templates. An empty path (GROUP/KIND=) says that the kind has none.
     #[arg(long = "pod-template", value_name = "TEMPLATE", value_parser = NamedTemplate::parse)]

@@ -1,9 +1,9 @@
 //! Passes pods and pod templates through the chain, in place, and reads `--context`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use podloom_mutation::{MutatedPod, PluginRun, PodRequest};
+use podloom_mutation::{LaterChange, MutatedPod, PluginRun, PodRequest};
 use serde_json::{Value, json};
 
 use super::{Namespaces, ObjectError, Pass, Rendered, Setting};
@@ -83,6 +83,9 @@ pub(super) fn render(document: &Document, setting: &Setting<'_>) -> Result<Rende
         &setting.namespaces,
         setting.default_namespace,
     );
+    let Some((pod, request)) = setting.later.apply(pod, request) else {
+        return Ok(Rendered::unchanged(document));
+    };
     let before = pod.clone();
     let (value, runs) = mutate(document, pod, request, setting)?;
     Ok(match runs {
@@ -208,6 +211,71 @@ fn drop_nulls(value: &mut Value) {
         }
         Value::Array(items) => items.iter_mut().for_each(drop_nulls),
         _ => {}
+    }
+}
+
+// `--before` and `--ephemeral`: Pods that exist already, and change.
+
+/// How the Pods that are rendered change.
+pub(crate) enum Later {
+    /// They are new.
+    New,
+    /// From what they are now, by namespace and name. Others are new.
+    From(HashMap<(String, String), Value>),
+    /// They get these ephemeral containers.
+    Debugged(Vec<Value>),
+}
+
+impl Later {
+    pub(super) fn of(arguments: &RenderArguments) -> Result<Self, CommandError> {
+        if let Some(file) = &arguments.before {
+            let documents = manifest::read(std::slice::from_ref(file))?;
+            let pods = documents.into_iter().filter(|it| it.kind == "Pod");
+            let named = pods.map(|it| {
+                let namespace = it.namespace(&arguments.namespace).to_owned();
+                ((namespace, it.name().to_owned()), it.value)
+            });
+            return Ok(Self::From(named.collect()));
+        }
+        let Some(file) = &arguments.ephemeral else {
+            return Ok(Self::New);
+        };
+        let values = manifest::read_values(file)?.into_iter();
+        let containers = values.flat_map(|value| match value {
+            Value::Array(containers) => containers,
+            container => vec![container],
+        });
+        let containers: Vec<Value> = containers.collect();
+        match containers.iter().all(|it| it["name"].is_string()) {
+            true => Ok(Self::Debugged(containers)),
+            false => Err(CommandError::invalid(format!(
+                "{file}: each ephemeral container needs a name, as in `name: debugger`"
+            ))),
+        }
+    }
+
+    /// The pod as it will be, and what changes in it; none if nothing changes that an API server would let change.
+    fn apply(&self, pod: Value, mut request: PodRequest) -> Option<(Value, PodRequest)> {
+        let (old, new) = match self {
+            Self::New => return Some((pod, request)),
+            Self::From(pods) => {
+                match pods.get(&(request.namespace.clone(), request.name.clone())) {
+                    Some(old) => (old.clone(), pod),
+                    None => return Some((pod, request)),
+                }
+            }
+            Self::Debugged(containers) => {
+                let mut new = pod.clone();
+                let list = &mut new["spec"]["ephemeralContainers"];
+                match list {
+                    Value::Array(list) => list.extend(containers.iter().cloned()),
+                    list => *list = containers.clone().into(),
+                }
+                (pod, new)
+            }
+        };
+        request.later = Some(Arc::new(LaterChange::between(&old, &new)?));
+        Some((new, request))
     }
 }
 

@@ -12,6 +12,7 @@ mod examples;
 mod export;
 mod help;
 mod infra;
+mod later;
 mod options;
 mod output;
 mod own_crate;
