@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::http::Request;
 use jiff::Timestamp;
-use k8s_openapi::api::batch::v1::{Job, PodFailurePolicyRule};
+use k8s_openapi::api::batch::v1::{Job, PodFailurePolicy, PodFailurePolicyRule};
 use k8s_openapi::api::core::v1::{ObjectReference, Pod as CorePod};
 use k8s_openapi::api::policy::v1::Eviction;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, ObjectMeta, Preconditions};
@@ -66,6 +66,8 @@ pub(crate) enum Evicted {
     /// A PodDisruptionBudget holds it, the pod is gone or was changed, or the API server asks for patience.
     Refused(String),
     Failed(String),
+    /// Nobody knows whether it was done.
+    Unanswered(String),
 }
 
 impl Evicted {
@@ -74,7 +76,7 @@ impl Evicted {
         match self {
             Self::Done => "evicted",
             Self::Refused(_) => "refused",
-            Self::Failed(_) => "failed",
+            Self::Failed(_) | Self::Unanswered(_) => "failed",
         }
     }
 }
@@ -137,8 +139,9 @@ impl Target {
             Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409 | 429) => {
                 Evicted::Refused(status.message)
             }
-            Ok(Err(error)) => Evicted::Failed(plain(&error)),
-            Err(_) => Evicted::Failed(format!("no answer within {EVICTION_TIME:?}")),
+            Ok(Err(error @ kube::Error::Api(_))) => Evicted::Failed(plain(&error)),
+            Ok(Err(error)) => Evicted::Unanswered(plain(&error)),
+            Err(_) => Evicted::Unanswered(format!("no answer within {EVICTION_TIME:?}")),
         }
     }
 
@@ -172,12 +175,14 @@ impl Target {
     }
 }
 
-/// Whether a Job replaces an evicted pod, and does not count it as failed. The first rule that matches decides.
+/// Whether a Job replaces an evicted pod, and does not count it as failed.
 pub(crate) fn ignores_evictions(job: &Job) -> bool {
-    let policy = job
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.pod_failure_policy.as_ref());
+    let spec = job.spec.as_ref();
+    goes_on(spec.and_then(|spec| spec.pod_failure_policy.as_ref()))
+}
+
+/// The same of its policy. The first rule that matches decides.
+pub(crate) fn goes_on(policy: Option<&PodFailurePolicy>) -> bool {
     let is_for_evictions = |rule: &&PodFailurePolicyRule| {
         let mut conditions = rule.on_pod_conditions.iter().flatten();
         conditions.any(|it| {

@@ -8,12 +8,11 @@ mod look;
 mod repair;
 mod workload;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::mem;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use podloom_webhook::OwnerKind;
 
@@ -24,11 +23,14 @@ use self::workload::{State, namespace};
 use crate::drift::{Judge, Need, Pod, Unwanted};
 use crate::evict::{Evicted, Target};
 
-/// How long to wait for the next look at a workload that waits, and at one at which it stopped.
-const AGAIN: SignedDuration = SignedDuration::from_secs(2);
-const STOPPED_AGAIN: SignedDuration = SignedDuration::from_secs(30);
-/// When a workload is tried again whose new pod missed the chain too.
-const TRY_AGAIN: SignedDuration = SignedDuration::from_mins(10);
+/// How often a workload is looked at that is waited for, and one at which it stopped.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+const LOOK_EVERY_STOPPED: Duration = Duration::from_secs(30);
+/// How many times as long as a look at a workload takes, the next one waits besides.
+const REST: u32 = 10;
+/// When a workload is tried again whose new pod missed the chain too, and one that was left alone.
+const RETRY_MISSED: Duration = Duration::from_mins(10);
+const RETRY_LEFT: Duration = Duration::from_mins(10);
 
 /// How pods are replaced.
 #[derive(Clone, Debug)]
@@ -36,7 +38,7 @@ pub(crate) struct Settings {
     /// How many workloads at once.
     pub(crate) owners: usize,
     /// How long a new pod may take to become ready.
-    pub(crate) ready_within: SignedDuration,
+    pub(crate) ready_within: Duration,
     /// Whose pods are replaced besides those that missed the chain.
     pub(crate) unwanted: Unwanted,
 }
@@ -46,7 +48,7 @@ impl Settings {
     pub(crate) fn new(owners: u32, ready_within: Duration, banned: &[String], older: bool) -> Self {
         Self {
             owners: owners as usize,
-            ready_within: SignedDuration::try_from(ready_within).unwrap_or(SignedDuration::MAX),
+            ready_within,
             unwanted: Unwanted {
                 banned: banned.to_vec(),
                 older,
@@ -64,15 +66,19 @@ pub(crate) struct Healer {
     judge: Judge,
     queue: VecDeque<Workload>,
     started: Vec<Started>,
+    /// Workloads that were left alone, by namespace and UID, and when that was.
+    left: HashMap<[String; 2], Instant>,
 }
 
 /// A workload that is worked on.
 struct Started {
     workload: Workload,
+    /// What controls it: a Deployment has several ReplicaSets.
+    parent: Option<String>,
     /// When it is looked at again.
-    next: Timestamp,
+    next: Instant,
     /// Since when it is waited for, or at rest.
-    since: Timestamp,
+    since: Instant,
     /// How many of its pods needed it before the last one was evicted; none if none was.
     before: Option<u64>,
     /// Why it is at rest.
@@ -86,18 +92,18 @@ pub(crate) enum Report {
     /// None of its pods needs it any more.
     Healed(Workload),
     /// No further pod of it is evicted, and no other workload of its namespace is started.
-    Stopped(Workload, Stop),
-    /// Nothing is done about it before the next look at the cluster.
+    Stopped(Workload, String),
+    /// Nothing is done about it for a while.
     Left(Workload, String),
 }
 
 /// Why the pods of a workload are not replaced any further.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Stop {
-    /// It is not whole again in time. Holds what is waited for.
-    NotReady(String),
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Stop {
+    /// It is not whole again in time.
+    NotReady,
     /// A new pod missed the chain too, or did not pass the present one.
-    Again,
+    MissedAgain,
 }
 
 /// What to do about a workload.
@@ -106,25 +112,21 @@ enum Next {
     Healed,
     Gone,
     Left(String),
-    /// For this, and whether it is a pod that passed the present chain: then it stops if that takes too long.
-    Wait(String, IsNew),
-    Again,
+    Wait(String, Wait),
+    MissedAgain,
     /// This pod, of so many.
     Evict(Target, Need, u64),
 }
 
-type IsNew = bool;
-
-impl Stop {
-    /// A sentence for people.
-    pub(crate) fn note(&self) -> String {
-        match self {
-            Self::NotReady(what) => format!(
-                "its pods are replaced so that they pass the chain; that stopped here, since it is not whole again in time: {what}"
-            ),
-            Self::Again => "its pods are replaced so that they pass the chain; that stopped here, since the last new pod did not pass it either: see whether the webhook answers".to_owned(),
-        }
-    }
+/// What is waited for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Wait {
+    /// A pod that passed the chain.
+    NewPod,
+    /// A pod that is not there, or not ready.
+    Missing,
+    /// Something that says nothing about the chain.
+    Other,
 }
 
 impl Healer {
@@ -141,16 +143,37 @@ impl Healer {
             judge: found.judge,
             queue: found.workloads.into(),
             started: Vec::new(),
+            left: HashMap::new(),
         }
     }
 
-    /// Goes on with what a later look has found. What was started stays so.
+    /// Goes on with what a later look has found. What was started stays so. Those that were left alone come last, and not at once.
     pub(crate) fn go_on(&mut self, found: Found) {
+        let digest = |judge: &Judge| judge.expected.as_ref().map(|it| it.digest.clone());
+        if digest(&self.judge) != digest(&found.judge) {
+            // Other pods need it now, so their number says nothing.
+            for started in &mut self.started {
+                started.before = None;
+                started.stop = None;
+            }
+        }
         self.judge = found.judge;
-        let started = self.started.iter().map(|it| it.workload.id());
-        let started: HashSet<_> = started.collect();
-        let new = found.workloads.into_iter();
-        self.queue = new.filter(|it| !started.contains(&it.id())).collect();
+        let ids: HashSet<_> = found.workloads.iter().map(Workload::id).collect();
+        self.left
+            .retain(|id, _| ids.contains(&id.each_ref().map(String::as_str)));
+        let started: HashSet<_> = self.started.iter().map(|it| it.workload.id()).collect();
+        let is_waiting = |it: &Workload| {
+            let left = self.left.get(&it.id().map(str::to_owned));
+            left.is_none_or(|at| at.elapsed() > RETRY_LEFT) && !started.contains(&it.id())
+        };
+        let mut new: Vec<_> = found
+            .workloads
+            .iter()
+            .filter(|it| is_waiting(it))
+            .cloned()
+            .collect();
+        new.sort_by_key(|it| self.left.contains_key(&it.id().map(str::to_owned)));
+        self.queue = new.into();
     }
 
     /// At how many workloads it stopped.
@@ -169,53 +192,92 @@ impl Healer {
         self.queue.len()
     }
 
-    /// The place in the queue of the workload that may be started now. Each namespace in which it stopped holds the place of one, and
-    /// nothing else is started there: if the chain breaks pods, it breaks few.
+    /// The place in the queue of the workload that may be started now. Nothing is started in a namespace in which it stopped. Where that
+    /// was after an eviction, the namespace also holds the place of one: if the chain breaks pods, it breaks few.
     fn first(&self) -> Option<usize> {
-        let stopped = self.started.iter().filter(|it| it.stop.is_some());
-        let stopped: HashSet<&str> = stopped.map(|it| it.workload.namespace.as_str()).collect();
+        let stopped = || self.started.iter().filter(|it| it.stop.is_some());
+        let namespace = |it: &Started| it.workload.namespace.clone();
+        let closed: HashSet<_> = stopped().map(namespace).collect();
+        let ours = stopped().filter(|it| it.before.is_some());
+        let held: HashSet<_> = ours.map(namespace).collect();
         let working = self.started.len() - self.stopped();
-        if working + stopped.len() >= self.settings.owners {
+        if working + held.len() >= self.settings.owners {
             return None;
         }
-        let mut queue = self.queue.iter();
-        queue.position(|it| !stopped.contains(it.namespace.as_str()))
+        let busy: HashSet<_> = self.started.iter().map(namespace).collect();
+        // A further one of a namespace only if no other namespace waits.
+        let is_free = |it: &Workload| !busy.contains(&it.namespace);
+        let may_start = |it: &Workload| !closed.contains(&it.namespace);
+        let free = self.queue.iter().position(is_free);
+        free.or_else(|| self.queue.iter().position(may_start))
     }
 
     /// Looks at each workload that is due, and does what is to be done.
-    pub(crate) async fn step(&mut self, now: Timestamp) -> Vec<Report> {
+    pub(crate) async fn step(&mut self) -> Vec<Report> {
         while let Some(workload) = self.first().and_then(|index| self.queue.remove(index)) {
-            self.started.push(Started::new(workload, now));
+            self.started.push(Started::new(workload));
         }
         let mut reports = Vec::new();
         let mut working = self.started.len() - self.stopped();
+        let mut parents: HashMap<_, _> = self.started.iter().filter_map(Started::parent).collect();
         for mut started in mem::take(&mut self.started) {
-            if started.next > now {
+            if started.next > Instant::now() {
                 self.started.push(started);
                 continue;
             }
-            let next = match self.next(&mut started, now).await {
+            let began = Instant::now();
+            let next = self.next(&mut started).await;
+            // Whoever has many large pods is looked at less often.
+            let rest = began.elapsed() * REST;
+            let next = next.unwrap_or_else(|error| Next::Wait(error, Wait::Other));
+            let uid = &started.workload.owner.uid;
+            let same = started.parent.as_ref().and_then(|it| parents.get(it));
+            let next = match next {
                 // It got better, and waits until there is room.
-                Ok(Next::Evict(..))
-                    if started.stop.is_some() && working >= self.settings.owners =>
-                {
-                    Next::Wait("there is no room yet".to_owned(), false)
+                Next::Evict(..) if started.stop.is_some() && working >= self.settings.owners => {
+                    Next::Wait("there is no room yet".to_owned(), Wait::Other)
                 }
-                Ok(next) => next,
-                Err(error) => Next::Wait(error, false),
+                Next::Evict(..) if same.is_some_and(|it| it != uid) => {
+                    let why = "another ReplicaSet of its Deployment is worked on";
+                    Next::Wait(why.to_owned(), Wait::Other)
+                }
+                next => next,
             };
-            let (was_stopped, patience) = (started.stop.is_some(), self.settings.ready_within);
-            let goes_on = started.act(&self.client, next, (now, patience), &mut reports);
-            if goes_on.await {
+            let was_stopped = started.stop.is_some();
+            let (client, patience) = (&self.client, self.settings.ready_within);
+            if started.act(client, next, patience, &mut reports).await {
                 working += usize::from(was_stopped && started.stop.is_none());
+                parents.extend(started.parent());
+                started.next += rest;
                 self.started.push(started);
             }
         }
+        self.note_left(&mut reports);
         reports
     }
 
+    /// Remembers what was left alone. It is said only once.
+    fn note_left(&mut self, reports: &mut Vec<Report>) {
+        reports.retain(|report| match report {
+            Report::Left(workload, _) => {
+                let id = workload.id().map(str::to_owned);
+                self.left.insert(id, Instant::now()).is_none()
+            }
+            _ => true,
+        });
+    }
+
     /// What to do about a workload; an error says why that could not be read.
-    async fn next(&mut self, started: &mut Started, now: Timestamp) -> Result<Next, String> {
+    async fn next(&mut self, started: &mut Started) -> Result<Next, String> {
+        let of = started.workload.namespace.clone();
+        let Some(about) = namespace(&self.client, &of).await? else {
+            return Ok(Next::Gone);
+        };
+        if about.is_left {
+            return Ok(Next::Left("its namespace says so".to_owned()));
+        }
+        // With other labels, its pods may need nothing any more.
+        self.judge.namespaces.insert(of, about.metadata);
         let need = |pod: &Pod<'_>| self.judge.need(pod, &self.settings.unwanted);
         let workload = &started.workload;
         let pods = match workload.read(&self.client, &self.others, need).await? {
@@ -223,34 +285,20 @@ impl Healer {
             State::Left(why) => return Ok(Next::Left(why.to_owned())),
             State::Live(pods) => pods,
         };
-        if started.stop == Some(Stop::Again) && now.duration_since(started.since) > TRY_AGAIN {
+        started.parent.clone_from(&pods.parent);
+        if started.stop == Some(Stop::MissedAgain) && started.since.elapsed() > RETRY_MISSED {
             started.before = None;
         }
-        let next = pods.next(started.before);
-        if !matches!(next, Next::Evict(..)) {
-            return Ok(next);
-        }
-        let of = &workload.namespace;
-        let Some(about) = namespace(&self.client, of).await? else {
-            return Ok(Next::Gone);
-        };
-        if about.is_left {
-            return Ok(Next::Left("its namespace says so".to_owned()));
-        }
-        let labels = about.metadata.labels.clone();
-        if self.judge.namespaces.get(of).labels == labels {
-            return Ok(next);
-        }
-        // With these, its pods may need nothing any more.
-        self.judge.namespaces.insert(of.clone(), about.metadata);
-        Ok(Next::Wait("its namespace was changed".to_owned(), false))
+        Ok(pods.next(started.before))
     }
 }
 
 impl Started {
-    fn new(workload: Workload, now: Timestamp) -> Self {
+    fn new(workload: Workload) -> Self {
+        let now = Instant::now();
         Self {
             workload,
+            parent: None,
             next: now,
             since: now,
             before: None,
@@ -258,62 +306,95 @@ impl Started {
         }
     }
 
+    /// What controls it, if a pod of it was evicted, and its own UID.
+    fn parent(&self) -> Option<(String, String)> {
+        let parent = self.parent.clone().filter(|_| self.before.is_some())?;
+        Some((parent, self.workload.owner.uid.clone()))
+    }
+
     /// Does what is to be done. Returns whether the workload is still worked on.
     async fn act(
         &mut self,
         client: &Client,
         next: Next,
-        (now, patience): (Timestamp, SignedDuration),
+        patience: Duration,
         reports: &mut Vec<Report>,
     ) -> bool {
-        self.next = now + AGAIN;
-        let workload = || self.workload.clone();
-        let (why, is_new) = match next {
+        self.next = Instant::now() + LOOK_EVERY;
+        let workload = self.workload.clone();
+        let (why, may_stop) = match next {
             Next::Gone => return false,
             Next::Healed => {
-                reports.push(Report::Healed(workload()));
+                reports.push(Report::Healed(workload));
                 return false;
             }
             Next::Left(why) => {
-                reports.push(Report::Left(workload(), why));
+                reports.push(Report::Left(workload, why));
                 return false;
             }
-            Next::Again => {
-                self.rest(Stop::Again, now, reports);
+            Next::MissedAgain => {
+                let note = "its pods are replaced so that they pass the chain; that stopped here, since the last new pod did not pass it either: see whether the webhook answers";
+                self.rest(Stop::MissedAgain, note.to_owned(), reports);
                 return true;
             }
-            Next::Wait(why, is_new) => (why, is_new || self.before.is_some()),
-            Next::Evict(target, need, of) => {
-                self.stop = None;
-                match target.evict(client).await {
-                    Evicted::Done => {
-                        (self.before, self.since) = (Some(of), now);
-                        reports.push(Report::Evicted(target, need));
-                        return true;
-                    }
-                    // All its pods are ready, so nothing is broken.
-                    Evicted::Refused(why) | Evicted::Failed(why) => (why, false),
+            Next::Wait(why, Wait::NewPod) => (why, true),
+            Next::Wait(why, Wait::Missing) => (why, self.before.is_some()),
+            Next::Wait(why, Wait::Other) => (why, false),
+            Next::Evict(target, need, of) => match self.evict(client, &target, of).await {
+                None => {
+                    reports.push(Report::Evicted(target, need));
+                    return true;
                 }
-            }
+                // All its pods are ready, so nothing is broken.
+                Some(why) => (why, false),
+            },
         };
-        match now.duration_since(self.since) > patience {
-            _ if self.stop.is_some() => self.next = now + STOPPED_AGAIN,
-            true if is_new => self.rest(Stop::NotReady(why), now, reports),
-            true => {
-                reports.push(Report::Left(workload(), why));
-                return false;
-            }
-            false => {}
+        if self.stop.is_some() {
+            self.next = Instant::now() + LOOK_EVERY_STOPPED;
+        } else if self.since.elapsed() > patience && may_stop {
+            let note = match self.before {
+                Some(_) => format!(
+                    "its pods are replaced so that they pass the chain; that stopped here, since it is not whole again in time: {why}"
+                ),
+                None => format!(
+                    "its pods should be replaced so that they pass the chain, and are not, since it is not whole: {why}"
+                ),
+            };
+            self.rest(Stop::NotReady, note, reports);
+        } else if self.since.elapsed() > patience {
+            reports.push(Report::Left(workload, why));
+            return false;
         }
         true
     }
 
-    fn rest(&mut self, stop: Stop, now: Timestamp, reports: &mut Vec<Report>) {
-        self.next = now + STOPPED_AGAIN;
-        if self.stop.as_ref() != Some(&stop) {
-            self.since = now;
-            reports.push(Report::Stopped(self.workload.clone(), stop.clone()));
+    /// Evicts a pod, of so many that need it. Returns why it could not.
+    async fn evict(&mut self, client: &Client, target: &Target, of: u64) -> Option<String> {
+        // A further try may miss the chain again, and until then nothing else is started here.
+        if self.stop != Some(Stop::MissedAgain) || self.before.is_some() {
+            self.stop = None;
         }
+        match target.evict(client).await {
+            Evicted::Done => {
+                (self.before, self.since) = (Some(of), Instant::now());
+                None
+            }
+            // Perhaps it was done. Then their number is less.
+            Evicted::Unanswered(why) => {
+                (self.before, self.since) = (Some(of + 1), Instant::now());
+                Some(why)
+            }
+            Evicted::Refused(why) | Evicted::Failed(why) => Some(why),
+        }
+    }
+
+    fn rest(&mut self, stop: Stop, note: String, reports: &mut Vec<Report>) {
+        self.next = Instant::now() + LOOK_EVERY_STOPPED;
+        if self.stop != Some(stop) {
+            reports.push(Report::Stopped(self.workload.clone(), note));
+        }
+        // A further try counts from now, too.
+        self.since = Instant::now();
         self.stop = Some(stop);
     }
 }

@@ -9,7 +9,9 @@ use axum::http::Request;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::Client;
 use kube::api::{GetParams, ListParams};
+use podloom_engine::plain::plain;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub(crate) use self::objects::Objects;
@@ -79,6 +81,22 @@ impl Place {
             namespace: Some(namespace.to_owned()),
             ..self
         }
+    }
+
+    /// Reads one object of the list, and of it only what this type has: anybody may make large ones. None if it is too long.
+    pub(crate) async fn get_part<T: DeserializeOwned>(
+        &self,
+        client: &Client,
+        name: &str,
+    ) -> Result<Option<T>, Trouble> {
+        let request = kube::core::Request::new(self.url()).get(name, &GetParams::default());
+        let request = request.map_err(|error| Trouble::Other(kube::Error::BuildRequest(error)))?;
+        let text = client.request_text(request).await.map_err(Trouble::of)?;
+        if text.len() > LONGEST {
+            return Ok(None);
+        }
+        let part = serde_json::from_str(&text).map(Some);
+        part.map_err(|error| Trouble::Other(kube::Error::SerdeError(error)))
     }
 
     /// Reads one object of the list.
@@ -159,6 +177,15 @@ impl<'a> Pages<'a> {
 }
 
 impl Trouble {
+    /// A sentence for a log.
+    pub(crate) fn into_text(self) -> String {
+        match self {
+            Self::NotServed => "the API server does not serve it".to_owned(),
+            Self::Forbidden(message) => message,
+            Self::Other(error) => plain(&error),
+        }
+    }
+
     fn of(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) if status.code == 403 => {

@@ -31,7 +31,7 @@ pub struct Submitted {
     pub selector: Vec<String>,
     /// What is done to the pod.
     pub operation: Operation,
-    /// The paths of what that changes in a pod that exists. Only there, the plugin may write then.
+    /// The paths of what that changes in a pod that exists.
     pub changes: Vec<String>,
 }
 

@@ -100,6 +100,17 @@ pub fn configure<M: Exported>(config: &Value) -> Result<M::Config, Vec<String>> 
     }
 }
 
+/// Where a plugin may write; none if that is everywhere.
+fn places(submitted: &Submitted) -> Option<Arc<[String]>> {
+    let operation = match submitted.operation {
+        Operation::Create => podloom_pod_path::Operation::Create,
+        Operation::Update => podloom_pod_path::Operation::Update,
+        Operation::Resize => podloom_pod_path::Operation::Resize,
+        Operation::EphemeralContainers => podloom_pod_path::Operation::EphemeralContainers,
+    };
+    operation.places(&submitted.changes)
+}
+
 /// Runs a plugin on a pod.
 ///
 /// # Panics
@@ -126,9 +137,9 @@ pub fn run<M: Exported>(config: &Value, submitted: &Submitted, pod: &Value) -> R
         inner: submitted.clone(),
     };
     let transaction = Transaction::begin(pod.clone(), access, submitted.selector.as_slice().into());
-    let transaction = match submitted.operation {
-        Operation::Create => transaction,
-        _ => transaction.within(submitted.changes.as_slice().into()),
+    let transaction = match places(submitted) {
+        Some(places) => transaction.within(places),
+        None => transaction,
     };
     let pod = Pod {
         handle: Handle(RefCell::new(transaction)),

@@ -141,16 +141,13 @@ fn named_templates<'n>(
     let mut paths: Vec<Vec<Step>> = pointers
         .flat_map(|pointer| document::expand(object, pointer))
         .collect();
+    // Two pointers can name the same template.
+    paths.sort();
+    paths.dedup();
     // A template before those inside it: what the chain makes of it is written over them.
     paths.sort_by_key(Vec::len);
-    let mut templates: Vec<Template> = Vec::new();
-    for path in paths {
-        // Two pointers can name the same template.
-        if templates.iter().all(|template| template.path != path) {
-            templates.push(Template::of(object, name, path));
-        }
-    }
-    templates
+    let paths = paths.into_iter();
+    paths.map(|path| Template::of(object, name, path)).collect()
 }
 
 fn by_shape(object: &Value, (api_version, kind): (&str, &str)) -> Option<Template> {

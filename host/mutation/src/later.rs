@@ -3,21 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use podloom_pod_path::Operation;
 use serde_json::Value;
-
-/// What is done to a pod.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Operation {
-    /// It is created.
-    #[default]
-    Create,
-    /// Its images change, or one of the few other fields that may.
-    Update,
-    /// Its resources change, by the subresource `resize`.
-    Resize,
-    /// It gets further containers, by the subresource `ephemeralcontainers`, as with `kubectl debug`.
-    EphemeralContainers,
-}
 
 /// A change of a pod that exists.
 ///
@@ -25,11 +12,13 @@ pub enum Operation {
 /// use podloom_mutation::{LaterChange, Operation};
 /// use serde_json::json;
 ///
-/// let pod = |containers| json!({ "spec": { "ephemeralContainers": containers } });
-/// let new = pod(json!([{ "name": "debugger" }]));
-/// let change = LaterChange::of(Operation::EphemeralContainers, &pod(json!([])), &new).unwrap();
+/// let old = json!({ "spec": { "hostPID": true } });
+/// let new = json!({ "spec": { "hostPID": false, "ephemeralContainers": [{ "name": "debugger" }] } });
+/// let (change, pod) = LaterChange::of(Operation::EphemeralContainers, &old, new).unwrap();
 /// assert_eq!(change.changes, ["/spec/ephemeralContainers/[name=debugger]"]);
-/// assert!(LaterChange::of(Operation::EphemeralContainers, &new, &new).is_none());
+/// // Nothing else of the pod can change.
+/// assert_eq!(pod["spec"]["hostPID"], true);
+/// assert!(LaterChange::of(Operation::EphemeralContainers, &pod, pod.clone()).is_none());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaterChange {
@@ -42,22 +31,12 @@ pub struct LaterChange {
     pub places: Arc<[String]>,
 }
 
-impl Operation {
-    /// Returns the word that plugins and people read.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Create => "create",
-            Self::Update => "update",
-            Self::Resize => "resize",
-            Self::EphemeralContainers => "ephemeral-containers",
-        }
-    }
-}
-
 /// The lists of containers that run from the beginning.
 const LISTS: [&str; 2] = ["containers", "initContainers"];
 const EPHEMERAL: &str = "ephemeralContainers";
+/// Of a pod, and of its containers.
+const RESOURCES: &str = "resources";
+const RESIZED: [&str; 2] = [RESOURCES, "resizePolicy"];
 /// Fields of the spec that may change in a pod that exists, some of them only while it waits at a gate.
 const UPDATED: [&str; 6] = [
     "activeDeadlineSeconds",
@@ -67,89 +46,101 @@ const UPDATED: [&str; 6] = [
     "terminationGracePeriodSeconds",
     "tolerations",
 ];
-/// Where plugins may write in an update. Not labels: nobody knows then which of them a controller needs.
-const UPDATE_PLACES: [&str; 5] = [
-    "/metadata/annotations",
-    "/spec/activeDeadlineSeconds",
-    "/spec/containers/*/image",
-    "/spec/initContainers/*/image",
-    "/spec/tolerations",
-];
-const RESIZE_PLACES: [&str; 2] = [
-    "/spec/containers/*/resources",
-    "/spec/initContainers/*/resources",
-];
-
 impl LaterChange {
-    /// Returns what an operation changes in a pod; none if it is nothing in the spec that may change, and for a new pod.
+    /// Returns what an operation changes in a pod, and the pod as the API server will store it: of what a request for a subresource says,
+    /// it takes only what that may change, after the webhooks. None if nothing in the spec changes that may, and for a new pod.
     #[must_use]
-    pub fn of(operation: Operation, old: &Value, new: &Value) -> Option<Self> {
+    pub fn of(operation: Operation, old: &Value, new: Value) -> Option<(Self, Value)> {
         let changes = match operation {
             Operation::Create => Vec::new(),
             Operation::Update => {
-                let fields = UPDATED.into_iter().filter(|field| differ(old, new, field));
+                let fields = UPDATED.into_iter().filter(|field| differ(old, &new, field));
                 let fields = fields.map(|field| format!("/spec/{field}"));
-                let images = LISTS
-                    .into_iter()
-                    .flat_map(|list| changed(old, new, list, "image"));
+                let images = LISTS.into_iter();
+                let images = images.flat_map(|list| changed(old, &new, list, &["image"]));
                 images.chain(fields).collect()
             }
             Operation::Resize => {
                 let lists = LISTS.into_iter();
                 let mut all: Vec<_> = lists
-                    .flat_map(|list| changed(old, new, list, "resources"))
+                    .flat_map(|list| changed(old, &new, list, &RESIZED))
                     .collect();
-                if differ(old, new, "resources") {
+                if differ(old, &new, RESOURCES) {
                     all.push("/spec/resources".to_owned());
                 }
                 all
             }
             Operation::EphemeralContainers => {
                 let before = by_name(old, EPHEMERAL);
-                let names = list(new, EPHEMERAL).iter().map(name);
+                let names = list(&new, EPHEMERAL).iter().map(name);
                 let names = names.filter(|name| !before.contains_key(name));
                 names.map(|name| element(EPHEMERAL, name)).collect()
             }
         };
-        let places = match operation {
-            Operation::Create => Arc::default(),
-            Operation::Update => UPDATE_PLACES.map(str::to_owned).into(),
-            Operation::Resize => RESIZE_PLACES.map(str::to_owned).into(),
-            Operation::EphemeralContainers => changes.clone().into(),
-        };
-        (!changes.is_empty()).then_some(Self {
+        let places = operation.places(&changes)?;
+        let change = Self {
             operation,
-            changes,
             places,
-        })
+            changes,
+        };
+        (!change.changes.is_empty()).then(|| (change, stored(operation, old, new)))
     }
-}
 
-impl LaterChange {
-    /// Returns what changes between two states of a pod, by the first operation that may change such a thing; none if no operation may.
+    /// Returns the same for two states of a pod, by the first operation that may change such a thing; none if no operation may.
     #[must_use]
-    pub fn between(old: &Value, new: &Value) -> Option<Self> {
+    pub fn between(old: &Value, new: &Value) -> Option<(Self, Value)> {
         let operations = [
             Operation::EphemeralContainers,
             Operation::Resize,
             Operation::Update,
         ];
         let mut operations = operations.into_iter();
-        operations.find_map(|operation| Self::of(operation, old, new))
+        operations.find_map(|operation| Self::of(operation, old, new.clone()))
     }
 }
 
-/// The paths of this field in the containers where it differs, also in those that were not there before.
-fn changed(old: &Value, new: &Value, of: &str, field: &str) -> Vec<String> {
+/// The pod as the API server will store it.
+fn stored(operation: Operation, old: &Value, mut new: Value) -> Value {
+    let mut pod = old.clone();
+    let mut take = |field: &str| {
+        let value = new.get_mut("spec").and_then(|spec| spec.get_mut(field));
+        pod["spec"][field] = value.map(Value::take).unwrap_or_default();
+    };
+    match operation {
+        Operation::Create | Operation::Update => return new,
+        Operation::EphemeralContainers => take(EPHEMERAL),
+        Operation::Resize => {
+            take(RESOURCES);
+            for of in LISTS {
+                let (before, after) = (list(old, of), list(&new, of));
+                if !before.iter().map(name).eq(after.iter().map(name)) {
+                    // The API server refuses it.
+                    return new;
+                }
+                for (index, container) in after.iter().enumerate() {
+                    for field in RESIZED {
+                        pod["spec"][of][index][field] = container[field].clone();
+                    }
+                }
+            }
+        }
+    }
+    pod
+}
+
+/// The paths of these fields in the containers where they differ, also in those that were not there before.
+fn changed(old: &Value, new: &Value, of: &str, fields: &[&str]) -> Vec<String> {
     let before = by_name(old, of);
-    let containers = list(new, of).iter();
-    let changed = containers.filter(|it| {
-        let before = before.get(name(it)).and_then(|it| it.get(field));
-        before != it.get(field)
-    });
+    let mut changed = Vec::new();
+    for container in list(new, of) {
+        let before = before.get(name(container));
+        for field in fields {
+            if before.and_then(|it| it.get(field)) != container.get(field) {
+                changed.push(format!("{}/{field}", element(of, name(container))));
+            }
+        }
+    }
     changed
-        .map(|it| format!("{}/{field}", element(of, name(it))))
-        .collect()
 }
 
 fn differ(old: &Value, new: &Value, field: &str) -> bool {

@@ -17,9 +17,9 @@ pub use self::answer::{
     CallFailure, Dimension, MutatedPod, Note, PluginOutcome, PluginRun, PodRejection, RejectedPod,
     Severity, remarks, remarks_of, runs, show_bytes, show_duration,
 };
-pub use self::later::{LaterChange, Operation};
+pub use self::later::LaterChange;
 pub use self::workload::selected_labels;
-pub use podloom_pod_path::{Usage, Write};
+pub use podloom_pod_path::{Operation, Usage, Write};
 
 /// The label that the API server sets on every namespace.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";

@@ -82,7 +82,8 @@ Examples:
   # Which paths did the plugin sidecar write?
   podloom blame pod/debug -o json | jq '.paths | map_values(select(.plugin == \"sidecar\")) | keys'";
 
-/// Show which pods of a cluster missed the chain, and which were changed after it. Nothing is changed.
+/// Show which pods of a cluster missed the chain, and which were changed after it. Nothing is changed, unless --repair is
+/// given.
 ///
 /// A pod has missed the chain if it has no stamp, although the webhook configuration is older than the pod and selects it now, and a
 /// plugin of the chain matches it now: it was created before its namespace got the label, for example, or while the webhook did not

@@ -1,6 +1,7 @@
 //! A look at a cluster: which workloads have pods that should be replaced.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::mem;
 
 use kube::Client;
 use podloom_webhook::OwnerKind;
@@ -11,7 +12,8 @@ use crate::error::CommandError;
 use crate::evict::{Fate, Target};
 use crate::feed::Skipped;
 
-/// How many workloads are kept of one namespace, and of all: anyone may write ownerReferences. The next look finds the others.
+/// How many workloads are kept of one namespace, and of all: anyone may write ownerReferences. A later look finds others,
+/// once these are done.
 const OF_NAMESPACE: usize = 1_000;
 const OF_ALL: usize = 10_000;
 
@@ -44,13 +46,18 @@ impl Found {
 /// What is kept while pods are read.
 #[derive(Default)]
 struct Kept {
-    /// By namespace and UID, and whether a pod of it is on its way.
-    workloads: HashMap<[String; 2], (Workload, bool)>,
-    /// How many of them each namespace has.
-    numbers: HashMap<String, usize>,
+    /// By namespace and UID.
+    workloads: HashMap<Id, Workload>,
+    /// Those with a pod that is on its way: somebody has begun with them, or their rollout has not ended.
+    started: HashSet<Id>,
+    /// How many of both each namespace has.
+    numbers: HashMap<String, [usize; 2]>,
     pods: BTreeMap<Need, u64>,
     manual: u64,
 }
+
+/// A namespace, and a UID in it.
+type Id = [String; 2];
 
 /// Looks at the pods of a cluster, one after the other.
 pub(crate) async fn look(
@@ -65,9 +72,9 @@ pub(crate) async fn look(
     let (judge, skipped) = each_pod(client, scope, expected, take).await?;
     Ok(Found {
         judge,
-        pods: kept.pods,
+        pods: mem::take(&mut kept.pods),
         manual: kept.manual,
-        workloads: in_order(kept.workloads.into_values()),
+        workloads: kept.in_order(),
         skipped,
     })
 }
@@ -75,46 +82,60 @@ pub(crate) async fn look(
 impl Kept {
     fn add(&mut self, pod: &Pod<'_>, need: Option<Need>, others: &[OwnerKind]) {
         let is_on_its_way = pod.is_being_deleted() || (!pod.is_over() && !pod.is_ready());
-        if let Some(need) = need {
-            *self.pods.entry(need).or_default() += 1;
-        } else if !is_on_its_way {
+        if need.is_none() && !is_on_its_way {
             return;
         }
         let target = Target::of(pod);
-        if let Fate::Manual(_) = target.fate(others) {
-            self.manual += u64::from(need.is_some());
+        let is_manual = matches!(target.fate(others), Fate::Manual(_));
+        if let Some(need) = need {
+            *self.pods.entry(need).or_default() += 1;
+            self.manual += u64::from(is_manual);
+        }
+        if is_manual {
             return;
         }
-        let key = [target.namespace.clone(), target.owner.uid.clone()];
-        if !self.workloads.contains_key(&key) {
-            let number = self.numbers.entry(target.namespace.clone()).or_default();
-            if *number >= OF_NAMESPACE || self.workloads.len() >= OF_ALL {
+        let id = [target.namespace.clone(), target.owner.uid.clone()];
+        let numbers = self.numbers.entry(target.namespace.clone()).or_default();
+        let [workloads, started] = numbers;
+        if need.is_none() {
+            let has_room = *started < OF_NAMESPACE && self.started.len() < OF_ALL;
+            if has_room && self.started.insert(id) {
+                *started += 1;
+            }
+            return;
+        }
+        if !self.workloads.contains_key(&id) {
+            if *workloads >= OF_NAMESPACE || self.workloads.len() >= OF_ALL {
                 return;
             }
-            *number += 1;
+            *workloads += 1;
         }
-        let workload = self.workloads.entry(key);
-        let (workload, is_started) = workload.or_insert_with(|| (Workload::of(target), false));
-        workload.pods += u64::from(need.is_some());
-        // Somebody has begun with it, or its rollout has not ended.
-        *is_started |= need.is_none() && is_on_its_way;
+        let workload = self.workloads.entry(id);
+        workload.or_insert_with(|| Workload::of(target)).pods += 1;
+    }
+
+    /// The first one of each namespace comes first, and of a namespace one that somebody has begun with.
+    fn in_order(self) -> Vec<Workload> {
+        let mut all: Vec<_> = self
+            .workloads
+            .into_iter()
+            .map(|(id, workload)| (!self.started.contains(&id), workload))
+            .collect();
+        all.sort_by_cached_key(|(is_new, workload)| (*is_new, workload.name()));
+        let mut numbers: HashMap<String, usize> = HashMap::new();
+        let mut ranked: Vec<_> = all
+            .into_iter()
+            .map(|(_, workload)| {
+                let number = numbers.entry(workload.namespace.clone()).or_default();
+                *number += 1;
+                (*number, workload)
+            })
+            .collect();
+        // Stable, so that the order of a namespace stays.
+        ranked.sort_by_key(|(number, _)| *number);
+        ranked.into_iter().map(|(_, workload)| workload).collect()
     }
 }
 
-/// Those that somebody has begun with come first, and then the first one of each namespace.
-fn in_order(workloads: impl Iterator<Item = (Workload, bool)>) -> Vec<Workload> {
-    let mut all: Vec<_> = workloads.filter(|(it, _)| it.pods > 0).collect();
-    all.sort_by(|(a, a_started), (b, b_started)| (b_started, a.name()).cmp(&(a_started, b.name())));
-    let mut numbers: HashMap<String, usize> = HashMap::new();
-    let mut ranked: Vec<_> = all
-        .into_iter()
-        .map(|(workload, is_started)| {
-            let number = numbers.entry(workload.namespace.clone()).or_default();
-            *number += 1;
-            ((!is_started, *number), workload)
-        })
-        .collect();
-    // Stable, so that names stay in order.
-    ranked.sort_by_key(|(rank, _)| *rank);
-    ranked.into_iter().map(|(_, workload)| workload).collect()
-}
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use jiff::Timestamp;
 use kube::Client;
 use tokio::time::sleep;
 
@@ -69,7 +68,7 @@ async fn run(
     let mut healer = Healer::new(client.clone(), settings, Arc::default(), found);
     let mut left = 0;
     while !healer.is_over() {
-        for report in healer.step(Timestamp::now()).await {
+        for report in healer.step().await {
             left += usize::from(matches!(report, Report::Left(..)));
             output::print(&line(&report))?;
         }
@@ -136,9 +135,7 @@ fn line(report: &Report) -> String {
             format!("evicted {namespace}/{name} ({})", need.as_str())
         }
         Report::Healed(workload) => format!("done with {}", workload.name()),
-        Report::Stopped(workload, stop) => {
-            format!("stopped at {}: {}", workload.name(), stop.note())
-        }
+        Report::Stopped(workload, why) => format!("stopped at {}: {why}", workload.name()),
         Report::Left(workload, why) => format!("left {} alone: {why}", workload.name()),
     };
     let text = shown(&text);

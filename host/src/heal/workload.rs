@@ -1,24 +1,26 @@
 //! One workload, as it is now: what controls pods, and those pods.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::api::batch::v1::PodFailurePolicy;
 use k8s_openapi::api::core::v1::ObjectReference;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
 use kube::Client;
 use kube::core::Selector;
-use podloom_api::names::annotation;
-use podloom_engine::plain::plain;
-use podloom_mutation::{NamespaceMetadata, texts};
+use podloom_mutation::NamespaceMetadata;
 use podloom_webhook::{OwnerKind, pod_maker};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::task::yield_now;
 use tokio::time::timeout;
 
-use super::Next;
+use super::{Next, Wait};
 use crate::drift::{Need, Owner, Pod};
-use crate::evict::{Target, ignores_evictions};
+use crate::evict::{Target, goes_on};
 use crate::lists::{self, Objects, Pages, Place, Trouble};
-use crate::manifest::metadata;
 
 /// How long reading an object, and all pods of a workload, may take.
 const GET_TIME: Duration = Duration::from_secs(5);
@@ -45,8 +47,13 @@ pub(super) enum State {
 /// What matters of the pods of a workload, however many they are.
 #[derive(Debug, Default)]
 pub(super) struct Pods {
-    /// How many should be ready, as its controller says, and are not.
+    /// How many should be there, and how many of them are not ready, as its controller says. It may be late.
+    wanted: u64,
     missing: u64,
+    /// How many are ready, as they say themselves.
+    ready: u64,
+    /// The UID of what controls the workload itself.
+    pub(super) parent: Option<String>,
     /// A pod that is being deleted.
     leaving: Option<String>,
     /// A pod that needs nothing, and is not ready.
@@ -123,29 +130,36 @@ impl Workload {
             return Ok(State::Gone);
         };
         let place = Place::new(&resource.api_version, &resource.plural).within(&self.namespace);
-        let Some(object) = get(&place, client, name).await? else {
-            return Ok(State::Gone);
+        let object: Object = match get(&place, client, name).await? {
+            Got::Object(object) => object,
+            Got::Gone => return Ok(State::Gone),
+            Got::TooLong => return Ok(State::Left("it is too large to be read")),
         };
-        if metadata(&object, "uid") != uid || !metadata(&object, "deletionTimestamp").is_empty() {
+        let metadata = &object.metadata;
+        if metadata.uid != *uid || metadata.deletion_timestamp.is_some() {
             return Ok(State::Gone);
         }
-        if is_left(&object) {
+        if metadata.is_left() {
             return Ok(State::Left("its annotation podloom.dev/heal says so"));
         }
-        if self.owner.is("batch", "Job") && !job_goes_on(&object) {
+        if self.owner.is("batch", "Job") && !goes_on(object.spec.pod_failure_policy.as_ref()) {
             return Ok(State::Left(
                 "a Job counts an evicted pod as failed, unless its podFailurePolicy ignores DisruptionTarget",
             ));
         }
         let mut pods = Pods {
-            missing: missing(&object),
+            wanted: object.wanted(kind),
+            missing: object.missing(kind),
+            parent: object.metadata.controller(),
             ..Pods::default()
         };
         let mut place = Place::new("v1", "pods").within(&self.namespace);
-        place.labels = selector(&object);
+        place.labels = object.selector(kind);
         let reading = async {
             let mut listed = Objects::of(Pages::of(client, &place));
             while let Some(pod) = listed.next().await? {
+                // Reviews are answered meanwhile.
+                yield_now().await;
                 let Some(pod) = lists::read(&pod) else {
                     continue;
                 };
@@ -154,11 +168,11 @@ impl Workload {
                     pods.add(&pod, need(&pod));
                 }
             }
-            Ok(())
+            Ok::<_, Trouble>(())
         };
         match timeout(LIST_TIME, reading).await {
             Ok(Ok(())) => Ok(State::Live(Box::new(pods))),
-            Ok(Err(trouble)) => Err(words(trouble)),
+            Ok(Err(trouble)) => Err(trouble.into_text()),
             Err(_) => Err(format!("its pods could not be read within {LIST_TIME:?}")),
         }
     }
@@ -175,6 +189,7 @@ impl Pods {
             return;
         }
         let is_ready = pod.is_ready();
+        self.ready += u64::from(is_ready);
         let Some(need) = need else {
             if !is_ready {
                 self.new.get_or_insert_with(name);
@@ -191,18 +206,16 @@ impl Pods {
 
     /// What to do about them, if so many needed it before the last one was evicted.
     pub(super) fn next(self, before: Option<u64>) -> Next {
-        let is_again = before.is_some_and(|before| self.needing >= before);
+        let has_missed = before.is_some_and(|before| self.needing >= before);
+        let missing = self.missing.max(self.wanted.saturating_sub(self.ready));
         match (self.leaving, self.new, self.first) {
-            (Some(pod), ..) => Next::Wait(format!("pod {pod} is being deleted"), false),
-            (_, Some(pod), _) => Next::Wait(format!("pod {pod} is not ready"), true),
-            _ if is_again => Next::Again,
-            (.., None) if self.missing == 0 => Next::Healed,
-            _ if self.missing > self.needing_unready => {
-                let missing = self.missing - self.needing_unready;
-                Next::Wait(
-                    format!("{missing} of its pods are not there or not ready"),
-                    false,
-                )
+            (Some(pod), ..) => Next::Wait(format!("pod {pod} is being deleted"), Wait::Other),
+            (_, Some(pod), _) => Next::Wait(format!("pod {pod} is not ready"), Wait::NewPod),
+            _ if has_missed => Next::MissedAgain,
+            _ if missing > self.needing_unready => {
+                let missing = missing - self.needing_unready;
+                let why = format!("{missing} of its pods are not there or not ready");
+                Next::Wait(why, Wait::Missing)
             }
             (.., Some((_, target, need))) => Next::Evict(target, need, self.needing),
             (.., None) => Next::Healed,
@@ -213,67 +226,129 @@ impl Pods {
 /// A namespace; none if it is gone, or will be.
 pub(super) async fn namespace(client: &Client, name: &str) -> Result<Option<About>, String> {
     let place = Place::new("v1", "namespaces");
-    let found = get(&place, client, name).await?;
-    let found = found.filter(|it| metadata(it, "deletionTimestamp").is_empty());
-    Ok(found.map(|namespace| About {
-        is_left: is_left(&namespace),
+    let namespace: Object = match get(&place, client, name).await? {
+        Got::Object(namespace) => namespace,
+        Got::Gone => return Ok(None),
+        Got::TooLong => return Err(format!("namespace {name} is too large to be read")),
+    };
+    let metadata = namespace.metadata;
+    Ok(metadata.deletion_timestamp.is_none().then(|| About {
+        is_left: metadata.is_left(),
         metadata: NamespaceMetadata {
-            labels: texts(&namespace, "labels"),
+            labels: metadata.labels,
             ..NamespaceMetadata::default()
         },
     }))
 }
 
-async fn get(place: &Place, client: &Client, name: &str) -> Result<Option<Value>, String> {
-    match timeout(GET_TIME, place.get(client, name)).await {
-        Ok(Ok(object)) => Ok(Some(object)),
-        Ok(Err(Trouble::NotServed)) => Ok(None),
-        Ok(Err(trouble)) => Err(words(trouble)),
+/// An object that was asked for.
+enum Got<T> {
+    Object(T),
+    Gone,
+    TooLong,
+}
+
+async fn get<T: DeserializeOwned>(
+    place: &Place,
+    client: &Client,
+    name: &str,
+) -> Result<Got<T>, String> {
+    match timeout(GET_TIME, place.get_part(client, name)).await {
+        Ok(Ok(Some(object))) => Ok(Got::Object(object)),
+        Ok(Ok(None)) => Ok(Got::TooLong),
+        Ok(Err(Trouble::NotServed)) => Ok(Got::Gone),
+        Ok(Err(trouble)) => Err(trouble.into_text()),
         Err(_) => Err(format!("it could not be read within {GET_TIME:?}")),
     }
 }
 
-fn words(trouble: Trouble) -> String {
-    match trouble {
-        Trouble::NotServed => "the API server does not serve it".to_owned(),
-        Trouble::Forbidden(message) => message,
-        Trouble::Other(error) => plain(&error),
+/// What is read of an owner or a namespace. Templates may be large.
+#[derive(Debug, Default, Deserialize)]
+struct Object {
+    metadata: Metadata,
+    #[serde(default)]
+    spec: Spec,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Metadata {
+    uid: String,
+    deletion_timestamp: Option<String>,
+    labels: BTreeMap<String, String>,
+    annotations: Annotations,
+    owner_references: Vec<OwnerReference>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Annotations {
+    #[serde(rename = "podloom.dev/heal")]
+    heal: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Spec {
+    replicas: Option<u64>,
+    selector: Option<Value>,
+    pod_failure_policy: Option<PodFailurePolicy>,
+}
+
+/// The numbers of Kubernetes' own workloads.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Status {
+    ready_replicas: u64,
+    desired_number_scheduled: u64,
+    number_ready: u64,
+}
+
+impl Metadata {
+    fn is_left(&self) -> bool {
+        self.annotations.heal.as_deref() == Some("false")
+    }
+
+    fn controller(&self) -> Option<String> {
+        let mut owners = self.owner_references.iter();
+        let controller = owners.find(|it| it.controller == Some(true))?;
+        Some(controller.uid.clone())
     }
 }
 
-fn is_left(object: &Value) -> bool {
-    let says = texts(object, "annotations");
-    says.get(annotation::HEAL).map(String::as_str) == Some("false")
-}
+impl Object {
+    /// How many pods should be there.
+    fn wanted(&self, kind: &str) -> u64 {
+        match kind {
+            "DaemonSet" => self.status.desired_number_scheduled,
+            _ => self.spec.replicas.unwrap_or_default(),
+        }
+    }
 
-fn job_goes_on(job: &Value) -> bool {
-    serde_json::from_value(job.clone()).is_ok_and(|job| ignores_evictions(&job))
-}
+    /// How many of them are not ready, as its controller says.
+    fn missing(&self, kind: &str) -> u64 {
+        let ready = match kind {
+            "DaemonSet" => self.status.number_ready,
+            // A Job has no such number, and no number of pods that should be there.
+            _ => self.status.ready_replicas,
+        };
+        self.wanted(kind).saturating_sub(ready)
+    }
 
-/// How many pods should be ready, as the controller of Kubernetes says, and are not.
-fn missing(object: &Value) -> u64 {
-    let number = |path: &str| object.pointer(path).and_then(Value::as_u64);
-    let is_daemon = object["kind"] == "DaemonSet";
-    let (wanted, ready) = match is_daemon {
-        true => ("/status/desiredNumberScheduled", "/status/numberReady"),
-        false => ("/spec/replicas", "/status/readyReplicas"),
-    };
-    let ready = number(ready).unwrap_or_default();
-    number(wanted).unwrap_or_default().saturating_sub(ready)
-}
-
-/// By which labels a workload finds its pods; none if it does not say that.
-fn selector(object: &Value) -> Option<String> {
-    let selector = object.pointer("/spec/selector")?;
-    // That of a ReplicationController is only labels.
-    let selector = match object["kind"] == "ReplicationController" {
-        true => LabelSelector {
-            match_labels: serde_json::from_value(selector.clone()).ok(),
-            ..LabelSelector::default()
-        },
-        false => serde_json::from_value(selector.clone()).ok()?,
-    };
-    Some(Selector::try_from(selector).ok()?.to_string())
+    /// By which labels it finds its pods; none if it does not say that.
+    fn selector(&self, kind: &str) -> Option<String> {
+        let selector = self.spec.selector.clone()?;
+        // That of a ReplicationController is only labels.
+        let selector = match kind {
+            "ReplicationController" => LabelSelector {
+                match_labels: serde_json::from_value(selector).ok(),
+                ..LabelSelector::default()
+            },
+            _ => serde_json::from_value(selector).ok()?,
+        };
+        Some(Selector::try_from(selector).ok()?.to_string())
+    }
 }
 
 #[cfg(test)]

@@ -274,8 +274,9 @@ impl Later {
                 (pod, new)
             }
         };
-        request.later = Some(Arc::new(LaterChange::between(&old, &new)?));
-        Some((new, request))
+        let (later, pod) = LaterChange::between(&old, &new)?;
+        request.later = Some(Arc::new(later));
+        Some((pod, request))
     }
 }
 

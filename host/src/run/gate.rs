@@ -208,7 +208,7 @@ impl GateTask {
         let mut of_owner: HashMap<String, usize> = HashMap::new();
         'places: for place in self.places() {
             let mut pods = Objects::of(Pages::of(&self.client, &place));
-            while let Some(listed) = pods.next().await.map_err(words)? {
+            while let Some(listed) = pods.next().await.map_err(Trouble::into_text)? {
                 // Reviews are answered meanwhile.
                 yield_now().await;
                 let Some(pod) = lists::read(&listed) else {
@@ -341,7 +341,7 @@ impl GateTask {
             let mut place = Place::new("v1", "namespaces");
             place.labels = Some(selector.to_string());
             let mut pages = Pages::of_metadata(&self.client, &place);
-            while let Some(page) = pages.next().await.map_err(words)? {
+            while let Some(page) = pages.next().await.map_err(Trouble::into_text)? {
                 names.extend(page.iter().map(|it| metadata(it, "name").to_owned()));
             }
         }
@@ -354,7 +354,7 @@ impl GateTask {
     async fn evict(&self, memory: &mut Memory, pod: &Target, events: &Events) -> bool {
         let evicted = pod.evict(&self.client).await;
         self.metrics.evictions.of([evicted.as_str()]).inc();
-        if let Evicted::Failed(error) = &evicted {
+        if let Evicted::Failed(error) | Evicted::Unanswered(error) = &evicted {
             let (namespace, name) = (&pod.namespace, &pod.name);
             let what = "a pod that waits at the gate could not be evicted";
             tracing::warn!(namespace, name, error, "{what}");
@@ -415,13 +415,5 @@ fn note(why: Manual) -> &'static str {
         Manual::Job => {
             "no webhook of Podloom answered when this pod was created, so it waits at the gate; its Job counts an evicted pod as failed: delete the pod if the Job has attempts left, or create the Job again, with a podFailurePolicy that ignores DisruptionTarget"
         }
-    }
-}
-
-fn words(trouble: Trouble) -> String {
-    match trouble {
-        Trouble::NotServed => "the API server does not serve it".to_owned(),
-        Trouble::Forbidden(message) => message,
-        Trouble::Other(error) => plain(&error),
     }
 }

@@ -1,16 +1,15 @@
 //! Has pods replaced that missed the chain, as long as this replica leads.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use podloom_api::names::event;
-use podloom_engine::clock::Clock;
 use podloom_engine::events::{Events, Notice};
 use podloom_engine::sent::SendMetrics;
 use podloom_metrics::{By, metrics};
 use podloom_mutators::Slot;
+use podloom_turns::{Cause, Lines};
 use podloom_webhook::OwnerKind;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -25,8 +24,10 @@ use crate::error::CommandError;
 use crate::heal::{Found, Healer, Report, Settings, look};
 
 /// How often it looks at the cluster while it has nothing to do, and at the latest.
-const REST: SignedDuration = SignedDuration::from_secs(60);
-const AT_THE_LATEST: SignedDuration = SignedDuration::from_mins(5);
+const REST: Duration = Duration::from_secs(60);
+const AT_THE_LATEST: Duration = Duration::from_mins(5);
+/// How long a chain has to serve before pods of others are replaced: a ConfigMap reaches all replicas within about a minute.
+const SETTLED: Duration = Duration::from_mins(2);
 /// How long one look may take.
 const LOOK_TIME: Duration = Duration::from_secs(600);
 const STEP: Duration = Duration::from_secs(1);
@@ -55,19 +56,24 @@ pub(super) struct HealTask {
     settings: Settings,
     owners: Arc<Vec<OwnerKind>>,
     slot: Arc<Slot>,
-    clock: Clock,
     metrics: HealMetrics,
     sent: SendMetrics,
     instance: Option<String>,
+    /// Decides which lines are logged that anybody can cause.
+    lines: Arc<Lines>,
 }
 
 /// What one leader remembers.
 #[derive(Default)]
 struct Memory {
-    /// Of the last look: when it was, and the digest of the chain that served.
-    looked: Option<(Timestamp, String)>,
+    /// The digest of the chain that serves, and since when it has been seen.
+    chain: Option<(String, Instant)>,
+    /// When it last looked, and of which chain that was.
+    looked: Option<(Instant, String)>,
     healer: Option<Healer>,
-    /// Why the last look failed. It is logged once.
+    /// How many workloads the last look has found. It is logged once.
+    found: usize,
+    /// Why the last look failed. It is logged once, and nothing is evicted until one succeeds.
     problem: Option<String>,
 }
 
@@ -94,10 +100,10 @@ impl HealTask {
             settings: Settings::new(heal.owners, heal.ready_within, &heal.banned, heal.older),
             owners: Arc::new(webhook.pod_owners.clone()),
             slot: Arc::clone(&state.slot),
-            clock: parts.clock.clone(),
             metrics: HealMetrics::register(registry),
             sent: parts.metrics.events.clone(),
             instance: parts.instance.clone(),
+            lines: Arc::default(),
         })
     }
 
@@ -122,22 +128,34 @@ impl HealTask {
     async fn round(&self, memory: &mut Memory, events: &Events) {
         let Some(chain) = self.slot.serving().chain.clone() else {
             // Nobody would answer for the new pods.
+            memory.chain = None;
             return;
         };
-        let now = self.clock.now();
+        let since = match &memory.chain {
+            Some((digest, since)) if digest == chain.digest() => *since,
+            _ => Instant::now(),
+        };
+        memory.chain = Some((chain.digest().to_owned(), since));
+        if self.settings.unwanted.older && since.elapsed() < SETTLED {
+            // Another replica may still have the chain before, and would give it to new pods.
+            return;
+        }
         let is_idle = memory.healer.as_ref().is_none_or(Healer::is_over);
         let is_due = memory.looked.as_ref().is_none_or(|(at, digest)| {
-            let age = now.duration_since(*at);
+            let is_idle = is_idle || memory.problem.is_some();
+            let age = at.elapsed();
             digest != chain.digest() || age > AT_THE_LATEST || (is_idle && age > REST)
         });
         if is_due {
-            memory.looked = Some((now, chain.digest().to_owned()));
             self.look(memory, Expected::of(&chain)).await;
+            memory.looked = Some((Instant::now(), chain.digest().to_owned()));
         }
-        let Some(healer) = memory.healer.as_mut() else {
+        // What was found before may no longer be so.
+        let healer = memory.healer.as_mut().filter(|_| memory.problem.is_none());
+        let Some(healer) = healer else {
             return;
         };
-        for report in healer.step(self.clock.now()).await {
+        for report in healer.step().await {
             self.tell(&report, events);
         }
         let stopped = i64::try_from(healer.stopped());
@@ -167,11 +185,12 @@ impl HealTask {
         }
         let manual = i64::try_from(found.manual).unwrap_or(i64::MAX);
         self.metrics.manual.set(manual);
-        if !found.workloads.is_empty() {
+        if found.workloads.len() != memory.found {
             let pods: u64 = found.workloads.iter().map(|it| it.pods).sum();
             let (owners, how) = (found.workloads.len(), self.how.as_str());
             tracing::info!(pods, owners, how, "pods should be replaced");
         }
+        memory.found = found.workloads.len();
         if self.how == Heal::DryRun {
             return;
         }
@@ -243,14 +262,21 @@ impl HealTask {
             Report::Healed(workload) => {
                 tracing::info!(workload = workload.name(), "its pods passed the chain");
             }
-            Report::Stopped(workload, stop) => {
-                let note = stop.note();
+            Report::Stopped(workload, note) => {
                 tracing::warn!(workload = workload.name(), note, "healing stopped");
-                let notice = Notice::warning(event::HEAL_STOPPED, note);
+                let notice = Notice::warning(event::HEAL_STOPPED, note.clone());
                 events.send(workload.reference(), notice);
             }
             Report::Left(workload, why) => {
-                tracing::info!(workload = workload.name(), why, "its pods are left alone");
+                let cause = Cause {
+                    about: "left alone",
+                    plugin: None,
+                    peer: None,
+                    namespace: Some(workload.namespace.clone()),
+                };
+                if self.lines.may(cause) {
+                    tracing::info!(workload = workload.name(), why, "its pods are left alone");
+                }
             }
         }
     }

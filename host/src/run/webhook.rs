@@ -311,9 +311,9 @@ async fn serve(server: Server, listener: TcpListener, drain: Duration, backgroun
 
 /// Finds the pod templates of an object, also where the user says that there are some.
 fn templates(named: Vec<NamedTemplate>) -> FindTemplates {
-    Arc::new(move |(api_version, kind, namespace), object| {
+    Arc::new(move |(api_version, kind, namespace), object, most| {
         let found = manifest::templates(api_version, kind, object, &named);
-        let found = found.into_iter().map(|template| {
+        let found = found.into_iter().take(most).map(|template| {
             // The webhook knows the namespace.
             let namespaces = render::Namespaces::default();
             let of = render::pod::subject_of(object, Some(&template), &namespaces, namespace);

@@ -116,14 +116,19 @@ impl PodWebhook {
     /// Answers a review of a change of a pod that exists. What nobody asks about is admitted.
     async fn answer_later(
         &self,
-        review: ReviewRequest,
+        mut review: ReviewRequest,
         deadline: Instant,
         metrics: &WebhookMetrics,
     ) -> Result<(Answer, Outcome), Unavailable> {
-        let later = later(&review).filter(|_| self.mutator.takes_updates());
-        let Some(later) = later else {
+        let operation = later(&review).filter(|_| self.mutator.takes_updates());
+        let change = operation.and_then(|operation| {
+            LaterChange::of(operation, &review.old_object, review.object.take())
+        });
+        let Some((later, pod)) = change else {
             return Ok((Answer::admitted(), Outcome::Skipped));
         };
+        // Of what the request says, the API server takes no more than this.
+        review.object = pod;
         let who = Who::of(&review);
         let namespace = self.namespaces.of(&who.tenant, deadline).await;
         let (pod, mut request) = request(review, namespace, deadline);
@@ -165,12 +170,11 @@ impl PodWebhook {
     }
 }
 
-/// What a review changes in a pod that exists; none for whatever else.
-fn later(review: &ReviewRequest) -> Option<LaterChange> {
+/// How a review changes a pod that exists; none for whatever else.
+fn later(review: &ReviewRequest) -> Option<PodOperation> {
     let is_update = review.operation == Operation::Update
         && is_for_chain(&review.kind, review.operation, &review.sub_resource);
-    let operation = is_update.then(|| operation_of(&review.sub_resource))??;
-    LaterChange::of(operation, &review.old_object, &review.object)
+    is_update.then(|| operation_of(&review.sub_resource))?
 }
 
 /// Whether a review may be about a pod that passes the chain: a new one, or one that changes.

@@ -34,7 +34,7 @@ use crate::workloads::WorkloadWebhook;
 use crate::{review, validate};
 
 const ENDPOINTS: &str = "\
-POST /mutate/pods                              passes new pods through the plugin chain
+POST /mutate/pods                              passes new pods, and changes of pods, through the plugin chain
 POST /mutate/browsers                          checks Browsers, and gives new ones their finalizer and labels
 POST /review/workloads                         says which pods of a workload the plugin chain will deny
 POST /validate/browsers                        checks Browsers

@@ -15,7 +15,7 @@ use crate::metrics::Outcome;
 use crate::mutate::Namespaces;
 use crate::review::{Answer, Operation, ReviewRequest, Unavailable};
 
-/// How many templates of one object are tried.
+/// How many templates of one object are looked at.
 const TEMPLATES: usize = 8;
 
 /// A pod template of an object.
@@ -28,8 +28,9 @@ pub struct Template {
     pub request: PodRequest,
 }
 
-/// Finds the pod templates of an object: by its apiVersion, kind and namespace.
-pub type FindTemplates = Arc<dyn Fn((&str, &str, &str), &Value) -> Vec<Template> + Send + Sync>;
+/// Finds the pod templates of an object, by its apiVersion, kind and namespace: no more than so many.
+pub type FindTemplates =
+    Arc<dyn Fn((&str, &str, &str), &Value, usize) -> Vec<Template> + Send + Sync>;
 
 /// What happens to a workload whose pods would be denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,16 +94,17 @@ impl WorkloadWebhook {
         deadline: Instant,
     ) -> Result<(Vec<String>, Vec<String>), Unavailable> {
         let (mut denials, mut warnings) = (Vec::new(), Vec::new());
+        let tenant = review.tenant();
+        let (peer, namespace) = tenant.clone();
+        // Before anything is copied.
+        let turn = self.tries.take(peer, namespace.clone()).await;
+        let _turn = turn.map_err(|_| Unavailable::Busy)?;
         let templates = self.changed(review);
         if templates.is_empty() {
             return Ok((denials, warnings));
         }
-        let tenant = review.tenant();
-        let (peer, namespace) = tenant.clone();
-        let turn = self.tries.take(peer, namespace.clone()).await;
-        let _turn = turn.map_err(|_| Unavailable::Busy)?;
         let about = self.namespaces.of(&tenant, deadline).await;
-        for template in templates.into_iter().take(TEMPLATES) {
+        for template in templates {
             let of = format!("{}: pods of this {}", template.field, review.kind.kind);
             let request = PodRequest {
                 dry_run: true,
@@ -143,12 +145,12 @@ impl WorkloadWebhook {
         };
         let of = (&*api_version, &*kind.kind, &*review.namespace);
         let before = match review.operation {
-            Operation::Update => (self.templates)(of, &review.old_object),
+            Operation::Update => (self.templates)(of, &review.old_object, TEMPLATES),
             _ => Vec::new(),
         };
         let before: HashMap<String, Value> =
             before.into_iter().map(|it| (it.field, it.pod)).collect();
-        let mut templates = (self.templates)(of, &review.object);
+        let mut templates = (self.templates)(of, &review.object, TEMPLATES);
         templates.retain(|it| before.get(&it.field) != Some(&it.pod));
         templates
     }

@@ -1,7 +1,7 @@
 //! What is asked of one pod: the configuration, and the properties of the pod on which the standard's rules depend.
 
 use podloom_plugin_sdk::json::{Object, Value};
-use podloom_plugin_sdk::{Findings, Request, note};
+use podloom_plugin_sdk::{Findings, Operation, Request, note};
 
 use crate::config::{Config, Exemption, Profile, SeccompType};
 use crate::view::{Context, View};
@@ -120,6 +120,10 @@ pub(crate) fn apply(exemptions: &[Exemption], request: &Request, view: &mut View
 
 /// Whether all that an exemption asks of the pod holds.
 fn holds(exemption: &Exemption, request: &Request, view: &View) -> bool {
+    // Whoever may change a pod may change its labels, without a review.
+    if request.operation() != Operation::Create && !exemption.match_labels.is_empty() {
+        return false;
+    }
     let namespaces = &exemption.namespaces;
     if !namespaces.is_empty() && !matches_any(namespaces, &request.namespace()) {
         return false;

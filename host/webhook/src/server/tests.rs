@@ -88,7 +88,7 @@ fn endpoints_with(mutator: Arc<dyn PodMutator>) -> (Router, Registry) {
         workloads: WorkloadWebhook {
             mutator: Arc::new(Nothing),
             namespaces: Arc::new(Nothing),
-            templates: Arc::new(|_, _| Vec::new()),
+            templates: Arc::new(|_, _, _| Vec::new()),
             mode: WorkloadMode::Warn,
             tries: turns(),
             turns: turns(),

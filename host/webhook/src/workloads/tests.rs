@@ -78,7 +78,7 @@ async fn review(
     let webhook = WorkloadWebhook {
         mutator: Arc::clone(&chain) as Arc<dyn PodMutator>,
         namespaces: Arc::new(Labelled),
-        templates: Arc::new(|(api_version, kind, namespace), object| {
+        templates: Arc::new(|(api_version, kind, namespace), object, most| {
             assert_eq!(
                 (api_version, kind, namespace),
                 ("apps/v1", "Deployment", "shop")
@@ -89,7 +89,7 @@ async fn review(
                 pod: json!({ "image": image }),
                 request: PodRequest::default(),
             };
-            images.enumerate().map(template).collect()
+            images.take(most).enumerate().map(template).collect()
         }),
         mode,
         tries: turns(),
