@@ -106,6 +106,23 @@ async fn ephemeral_containers(scene: &Scene) {
     assert!(containers.len() == 2 && containers.contains(hardened));
 }
 
+/// Of such a request, the API server takes only the containers. What else it says must not matter to any plugin.
+async fn an_invented_pod(scene: &Scene) {
+    let mut pod = scene.pods().get("web").await.unwrap();
+    let spec = pod.spec.as_mut().unwrap();
+    spec.os = serde_json::from_value(json!({ "name": "windows" })).unwrap();
+    spec.security_context = serde_json::from_value(json!({ "runAsNonRoot": true })).unwrap();
+    let admin = json!([{ "name": "admin", "image": "busybox:1", "securityContext": { "capabilities": { "add": ["SYS_ADMIN"] } } }]);
+    spec.ephemeral_containers = serde_json::from_value(admin).unwrap();
+    let (pods, params) = (scene.pods(), PostParams::default());
+    let put = pods.replace_subresource("ephemeralcontainers", "web", &params, &pod);
+    let denied = put.await.unwrap_err().to_string();
+    assert!(
+        denied.contains("securityContext/capabilities/add"),
+        "{denied}"
+    );
+}
+
 async fn images_and_resources(scene: &Scene) {
     let denied = refused(scene, &["set", "image", "pod/web", "a=a:forbidden"]);
     assert!(denied.contains("a: this image is forbidden"), "{denied}");
@@ -158,6 +175,7 @@ fn what_is_changed_later_passes_the_chain_too() {
         })
         .await;
 
+        an_invented_pod(&scene).await;
         ephemeral_containers(&scene).await;
         images_and_resources(&scene).await;
         // The stamp says what the pod went through when it was new, and nobody else's labels were touched.

@@ -17,10 +17,10 @@ spec: { containers: [{ name: web, image: 'nginx:1' }] }
 /// Renders that pod with the standard chain, beside these files.
 fn render(files: &[(&str, &str)], more: &[&str]) -> Option<Ran> {
     let bundle = bundle()?;
-    let directory = tempdir().unwrap();
-    fs::write(directory.path().join("pod.yaml"), POD).unwrap();
+    let directory = tempdir().expect("a directory");
+    fs::write(directory.path().join("pod.yaml"), POD).expect("it is written");
     for (name, text) in files {
-        fs::write(directory.path().join(name), text).unwrap();
+        fs::write(directory.path().join(name), text).expect("it is written");
     }
     let path = |name: &str| directory.path().join(name).display().to_string();
     let more: Vec<String> = more
@@ -28,7 +28,7 @@ fn render(files: &[(&str, &str)], more: &[&str]) -> Option<Ran> {
         .map(|it| it.replace("DIR/", &path("")))
         .collect();
     let more: Vec<&str> = more.iter().map(String::as_str).collect();
-    let (pod, plugins) = (path("pod.yaml"), bundle.to_str().unwrap());
+    let (pod, plugins) = (path("pod.yaml"), bundle.to_str().expect("it is UTF-8"));
     let fixed = ["render", "-f", &pod, "--plugins", plugins];
     Some(podloom_in(&root(), &[&fixed[..], &more].concat(), ""))
 }
