@@ -12,7 +12,7 @@ use podloom_tests::{MountedBundle, Operator, Scene, eventually};
 use serde_json::{Value, json};
 
 /// How the operator runs, besides the flags that name something of the test.
-const FLAGS: [&str; 22] = [
+const FLAGS: [&str; 23] = [
     "--controllers",
     "browser,portal,infrastructure,cleaner",
     "--webhook",
@@ -22,6 +22,7 @@ const FLAGS: [&str; 22] = [
     "--webhook-drift-interval",
     "1s",
     "--webhook-gate",
+    "--webhook-heal",
     "--plugins-scan",
     "1s",
     "--portal-relay-observation",
