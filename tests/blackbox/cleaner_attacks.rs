@@ -201,7 +201,7 @@ async fn committed(cleaners: &Cleaners<'_>, name: &str, objects: Vec<Value>) {
 /// Whoever may write only the status of a Cleaner cannot begin a deletion.
 #[test]
 fn a_forged_status_begins_no_deletion() {
-    blackbox_on(Cluster::without_operator, "cleaner-early", async |scene| {
+    blackbox_on(Cluster::without_operator, "cleaner-hasty", async |scene| {
         let cleaners = Cleaners::new(&scene);
         two_maps(&cleaners).await;
         let spec = json!({ "ttl": "10h", "targets": [map_targets("all", &json!({ "app": "x" }))] });
