@@ -46,6 +46,7 @@ const UPDATED: [&str; 6] = [
     "terminationGracePeriodSeconds",
     "tolerations",
 ];
+
 impl LaterChange {
     /// Returns what an operation changes in a pod, and the pod as the API server will store it: of what a request for a subresource says,
     /// it takes only what that may change, after the webhooks. None if nothing in the spec changes that may, and for a new pod.
@@ -100,32 +101,47 @@ impl LaterChange {
 }
 
 /// The pod as the API server will store it.
-fn stored(operation: Operation, old: &Value, mut new: Value) -> Value {
+fn stored(operation: Operation, old: &Value, new: Value) -> Value {
+    if operation == Operation::Update {
+        return new;
+    }
     let mut pod = old.clone();
-    let mut take = |field: &str| {
-        let value = new.get_mut("spec").and_then(|spec| spec.get_mut(field));
-        pod["spec"][field] = value.map(Value::take).unwrap_or_default();
+    let from = new.get("spec");
+    let Some(spec) = pod.get_mut("spec") else {
+        return new;
     };
     match operation {
-        Operation::Create | Operation::Update => return new,
-        Operation::EphemeralContainers => take(EPHEMERAL),
+        Operation::Create | Operation::Update => {}
+        Operation::EphemeralContainers => put(spec, from, EPHEMERAL),
         Operation::Resize => {
-            take(RESOURCES);
+            put(spec, from, RESOURCES);
             for of in LISTS {
                 let (before, after) = (list(old, of), list(&new, of));
                 if !before.iter().map(name).eq(after.iter().map(name)) {
                     // The API server refuses it.
                     return new;
                 }
-                for (index, container) in after.iter().enumerate() {
+                let containers = spec.get_mut(of).and_then(Value::as_array_mut);
+                for (container, after) in containers.into_iter().flatten().zip(after) {
                     for field in RESIZED {
-                        pod["spec"][of][index][field] = container[field].clone();
+                        put(container, Some(after), field);
                     }
                 }
             }
         }
     }
     pod
+}
+
+/// Makes a field what it is in the other object. What is no object has no fields.
+fn put(to: &mut Value, from: Option<&Value>, field: &str) {
+    let Value::Object(fields) = to else {
+        return;
+    };
+    match from.and_then(|from| from.get(field)) {
+        Some(value) => drop(fields.insert(field.to_owned(), value.clone())),
+        None => drop(fields.remove(field)),
+    }
 }
 
 /// The paths of these fields in the containers where they differ, also in those that were not there before.
@@ -144,8 +160,8 @@ fn changed(old: &Value, new: &Value, of: &str, fields: &[&str]) -> Vec<String> {
 }
 
 fn differ(old: &Value, new: &Value, field: &str) -> bool {
-    let of = |pod: &Value| pod.get("spec").and_then(|spec| spec.get(field)).cloned();
-    of(old) != of(new)
+    let [old, new] = [old, new].map(|pod| pod.get("spec").and_then(|spec| spec.get(field)));
+    old != new
 }
 
 fn list<'p>(pod: &'p Value, of: &str) -> &'p [Value] {

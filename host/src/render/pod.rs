@@ -266,10 +266,10 @@ impl Later {
             }
             Self::Debugged(containers) => {
                 let mut new = pod.clone();
-                let list = &mut new["spec"]["ephemeralContainers"];
-                match list {
-                    Value::Array(list) => list.extend(containers.iter().cloned()),
-                    list => *list = containers.clone().into(),
+                if let Some(Value::Object(spec)) = new.get_mut("spec") {
+                    let list = spec.entry("ephemeralContainers").or_insert(json!([]));
+                    let list = list.as_array_mut().into_iter();
+                    list.for_each(|list| list.extend(containers.iter().cloned()));
                 }
                 (pod, new)
             }

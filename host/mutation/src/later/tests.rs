@@ -139,3 +139,28 @@ fn what_a_request_for_a_subresource_invents_is_not_seen() {
         (&Value::Null, &Value::Null)
     );
 }
+
+/// Anybody who reaches the webhook may send such a thing.
+#[test]
+fn what_no_api_server_sends_is_no_panic() {
+    let odd = [
+        json!(null),
+        json!([]),
+        json!({ "spec": 5 }),
+        json!({ "spec": { "containers": "a", "ephemeralContainers": [3], "resources": 1 } }),
+        json!({ "spec": { "containers": ["a"], "initContainers": [[]] } }),
+    ];
+    for old in &odd {
+        for new in odd.iter().chain([&pod()]) {
+            for operation in [
+                Operation::Update,
+                Operation::Resize,
+                Operation::EphemeralContainers,
+            ] {
+                if let Some((change, _)) = LaterChange::of(operation, old, new.clone()) {
+                    assert!(!change.changes.is_empty());
+                }
+            }
+        }
+    }
+}
