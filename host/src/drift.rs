@@ -74,6 +74,14 @@ pub(crate) fn expected(arguments: &DriftArguments) -> Result<Option<Expected>, C
     Ok(chain.as_ref().map(Expected::of))
 }
 
+/// The error if it is not known which pods missed the chain.
+pub(crate) fn unjudged(why: &str, scope: &Scope) -> CommandError {
+    CommandError::Other(anyhow::anyhow!(
+        "which pods missed the chain is not known: {why} MutatingWebhookConfiguration {}",
+        scope.webhook
+    ))
+}
+
 /// Looks at a cluster, and prints what drifted.
 pub(crate) fn run(arguments: &DriftArguments) -> Result<(), CommandError> {
     let expected = expected(arguments)?;
@@ -91,10 +99,7 @@ pub(crate) fn run(arguments: &DriftArguments) -> Result<(), CommandError> {
         _ if findings.has_drifted() => Err(CommandError::Different),
         None => Ok(()),
         // A report that names no missed pod must not look as if there were none.
-        Some(why) => Err(CommandError::Other(anyhow::anyhow!(
-            "which pods missed the chain is not known: {why} MutatingWebhookConfiguration {}",
-            scope.webhook
-        ))),
+        Some(why) => Err(unjudged(why, &scope)),
     }
 }
 

@@ -8,7 +8,9 @@ use podloom_mutators::Match;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::judge::{Change, Expected, Judge, Passed, Pod, Unstamped, Verdict, controller};
+use super::judge::{
+    Change, Expected, Judge, Need, Passed, Pod, Unstamped, Unwanted, Verdict, controller,
+};
 use super::report::{json_of, text_of};
 use super::tally::{Findings, Id, MORE_OWNERS, Tally};
 use super::webhook::Webhook;
@@ -204,4 +206,91 @@ fn what_is_kept_of_forged_owners_is_limited() {
     assert_eq!(counts.namespaces["shop"].changed, 10);
     assert!(counts.changed.is_empty());
     assert!(counts.missed.iter().all(|row| row.names.is_empty()));
+}
+
+/// A labelled namespace and another one, and a chain whose plugin takes only some pods.
+const CLUSTER: &str = "
+webhook:
+  metadata: { name: podloom-webhook, creationTimestamp: 2026-01-01T00:00:00Z }
+  webhooks:
+  - name: pods.podloom.dev
+    admissionReviewVersions: [v1]
+    clientConfig: {}
+    sideEffects: None
+    rules: [{ apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods] }]
+    namespaceSelector: { matchLabels: { chain: 'yes' } }
+namespaces: { shop: { chain: 'yes' }, other: {} }
+plugins: { all: { selector: { matchExpressions: [{ key: plain, operator: DoesNotExist }] } } }
+pods: []
+";
+
+/// Why a pod should be replaced, if banned chains are `bad`, and other ones are unwanted or not.
+fn need(metadata: &Value, is_older_unwanted: bool) -> Option<Need> {
+    let case: Case = serde_saphyr::from_str(CLUSTER).unwrap();
+    let unwanted = Unwanted {
+        banned: vec!["bad".to_owned()],
+        older: is_older_unwanted,
+    };
+    let pod = completed(&json!({ "metadata": metadata }));
+    case.judge().need(&Pod(&pod), &unwanted)
+}
+
+#[test]
+fn only_pods_that_would_pass_another_chain_now_are_replaced() {
+    let stamped =
+        |digest: &str| json!({ "name": "a", "annotations": { "podloom.dev/chain": digest } });
+    let with = |mut metadata: Value, field: &str, value: Value| {
+        metadata[field] = value;
+        metadata
+    };
+    let bare = || json!({ "name": "a" });
+    let plain = || json!({ "plain": "yes" });
+    for (metadata, usually, if_older_are_unwanted) in [
+        (bare(), Some(Need::Missed), Some(Need::Missed)),
+        (stamped("now"), None, None),
+        (stamped("before"), None, Some(Need::Older)),
+        (stamped("bad"), Some(Need::Banned), Some(Need::Banned)),
+        // The webhook would not be asked about them.
+        (with(bare(), "namespace", json!("other")), None, None),
+        (
+            with(stamped("bad"), "namespace", json!("other")),
+            None,
+            None,
+        ),
+        (
+            with(stamped("before"), "namespace", json!("other")),
+            None,
+            None,
+        ),
+        // No plugin would run. But what an unwanted chain wrote is still there.
+        (with(bare(), "labels", plain()), None, None),
+        (
+            with(stamped("bad"), "labels", plain()),
+            Some(Need::Banned),
+            Some(Need::Banned),
+        ),
+        // It is older than the webhook, and missed the chain nevertheless.
+        (
+            with(bare(), "creationTimestamp", json!("2025-01-01T00:00:00Z")),
+            Some(Need::Missed),
+            Some(Need::Missed),
+        ),
+        (
+            with(bare(), "deletionTimestamp", json!("2026-01-02T00:00:00Z")),
+            None,
+            None,
+        ),
+        (
+            with(
+                bare(),
+                "labels",
+                json!({ "portal.gosuda.org/portalexpose": "a" }),
+            ),
+            None,
+            None,
+        ),
+    ] {
+        let needs = [false, true].map(|is| need(&metadata, is));
+        assert_eq!(needs, [usually, if_older_are_unwanted], "{metadata}");
+    }
 }

@@ -50,15 +50,10 @@ async fn run(
     } = arguments;
     let settings = Settings::new(*owners, *ready_within, banned, *older);
     let found = look(client, scope, expected, &settings.unwanted, &[]).await?;
-    output::print(&plan(&found))?;
-    let has_blind_spot = found.judge.unjudged().is_some();
-    if has_blind_spot {
-        let why = anyhow::anyhow!(
-            "the webhook configuration {} could not be read, so it is not known which pods missed the chain: --webhook-configuration names another one",
-            scope.webhook
-        );
-        return Err(CommandError::Other(why));
+    if let Some(why) = found.judge.unjudged() {
+        return Err(drift::unjudged(why, scope));
     }
+    output::print(&plan(&found))?;
     if arguments.dry_run || found.workloads.is_empty() {
         return Ok(());
     }
