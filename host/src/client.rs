@@ -69,7 +69,7 @@ const UNUSABLE: &str = "the cluster configuration is unusable";
 #[derive(Clone, Copy)]
 pub(crate) struct Streamed;
 
-/// Marks a request that is not retried: whoever sends it does something else first.
+/// Marks a request that is not retried: its sender has other work to do first.
 #[derive(Clone, Copy)]
 pub(crate) struct Once;
 

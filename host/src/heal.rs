@@ -2,7 +2,7 @@
 //! others.
 //!
 //! A look at the cluster finds the workloads with such pods. Some of them are worked on at a time, one pod of each, and the next one only
-//! when the new one is ready. All that is known is in the cluster: whoever goes on later reads it again.
+//! when the new one is ready. Nothing is stored: a later run reads it all again from the cluster.
 
 mod look;
 mod repair;
@@ -227,7 +227,7 @@ impl Healer {
             }
             let began = Instant::now();
             let next = self.next(&mut started).await;
-            // Whoever has many large pods is looked at less often.
+            // Many large pods take long to read, so they are read less often.
             let rest = began.elapsed() * REST;
             let next = next.unwrap_or_else(|error| Next::Wait(error, Wait::Other));
             let uid = &started.workload.owner.uid;

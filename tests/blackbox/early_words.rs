@@ -1,4 +1,4 @@
-//! Early words: whoever applies a workload reads at once what the chain will deny to its pods.
+//! `kubectl apply` of a workload shows at once what the chain will deny to its pods.
 
 use podloom_tests::webhook::{Policy, Route, Webhook, address};
 use podloom_tests::{Bundle, Cluster, Scene, blackbox_on, eventually};

@@ -275,6 +275,7 @@ fn no_pod_runs_without_the_chain_whatever_dies() {
                 while Instant::now() < end {
                     let event = *storm.seed.pick(&EVENTS);
                     storm.happen(event).await;
+                    // Faults come at any time, also in the middle of what the last one caused.
                     let pause = Duration::from_millis(200 + storm.seed.below(1_500) as u64);
                     tokio::time::sleep(pause).await;
                 }

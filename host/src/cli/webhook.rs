@@ -112,7 +112,7 @@ pub(crate) struct WebhookArguments {
     #[arg(long = "webhook-gate", env = "PODLOOM_WEBHOOK_GATE")]
     pub(crate) gate: bool,
 
-    /// What /review/workloads does if the chain would deny the pods of a workload: with warn, whoever applies it is warned; with deny, it
+    /// What /review/workloads does if the chain would deny the pods of a workload: with warn, kubectl shows a warning; with deny, the workload
     /// is denied. Needs deploy/options/workloads, so that the API server asks.
     #[arg(long = "webhook-workloads", value_name = "HOW", env = "PODLOOM_WEBHOOK_WORKLOADS", default_value = "warn", value_parser = workloads())]
     pub(crate) workloads: WorkloadMode,

@@ -1,6 +1,6 @@
 //! `/review/workloads`: says of a workload, when it is created or its pod template changes, what the chain will deny to its pods.
 //!
-//! Whoever applies it reads that at once. Otherwise it is in an Event of a ReplicaSet that nobody reads. Nothing is stored.
+//! kubectl shows that at once. Otherwise it is only in an Event of a ReplicaSet. Nothing is stored.
 
 use std::collections::HashMap;
 use std::sync::Arc;

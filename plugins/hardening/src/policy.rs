@@ -120,7 +120,7 @@ pub(crate) fn apply(exemptions: &[Exemption], request: &Request, view: &mut View
 
 /// Whether all that an exemption asks of the pod holds.
 fn holds(exemption: &Exemption, request: &Request, view: &View) -> bool {
-    // Whoever may change a pod may change its labels, without a review.
+    // Anyone who may change a pod can change its labels without a review.
     if request.operation() != Operation::Create && !exemption.match_labels.is_empty() {
         return false;
     }
