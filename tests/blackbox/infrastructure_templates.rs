@@ -1,7 +1,7 @@
 //! What different templates come to: some are refused, some never get usable machines, and most want nothing more.
 
 use podloom_api::ClusterState;
-use podloom_tests::faults::Proxy;
+use podloom_tests::faults::{Fault, Proxy, Rule};
 use podloom_tests::im::{ImOptions, ImServer, templates};
 use podloom_tests::infrastructure::{CLUSTER, Infrastructure, condition, kubeconfig, message};
 use podloom_tests::{Cluster, blackbox_on, eventually};
@@ -110,7 +110,11 @@ fn machines_that_never_configure_are_reconfigured_ever_later() {
                 .await;
             are_ever_later(&proxy, RECONFIGURE).await;
             let id = status.cluster_id.unwrap();
-            // Two at once would leave IM running for ever. The next one of the operator comes later than this.
+            // Two at once would leave IM running for ever.
+            proxy.set_rules(&[Rule::on(
+                "PUT /infrastructures/{id}/reconfigure",
+                Fault::Drop,
+            )]);
             infrastructure.owner.reaches(&id, "unconfigured").await;
             infrastructure.owner.repair(&id);
             infrastructure.until_configured(1).await;
