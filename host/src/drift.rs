@@ -1,12 +1,16 @@
 //! `podloom drift`: which pods missed the chain, and which were changed after it.
 //!
-//! `read` reads a cluster, `judge` says of one pod what is to be said, and `tally` counts by owner; the last two are pure.
+//! `read` reads a cluster, `judge` says of one pod what is to be said, `ephemeral` asks the chain about ephemeral containers, and `tally`
+//! counts by owner; the last three read nothing.
 
+mod ephemeral;
 mod judge;
 mod read;
 mod report;
 mod tally;
 mod webhook;
+
+use std::sync::Arc;
 
 use kube::Client;
 
@@ -52,6 +56,8 @@ pub(crate) enum Unclear {
     Deployment,
     /// Anything: it is too large to be read.
     Size,
+    /// What the chain says of its ephemeral containers.
+    Ephemeral,
 }
 
 impl Scope {
@@ -71,7 +77,7 @@ impl Scope {
 /// The chain that pods should have passed; none if the user does not name it.
 pub(crate) fn expected(arguments: &DriftArguments) -> Result<Option<Expected>, CommandError> {
     let chain = arguments.plugins.as_deref().map(load::chain).transpose()?;
-    Ok(chain.as_ref().map(Expected::of))
+    Ok(chain.map(|chain| Expected::of(&Arc::new(chain))))
 }
 
 /// The error if it is not known which pods missed the chain.

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use podloom_tests::webhook::{Policy, Route, STAMP, Webhook, address, dry_run, plain_pod};
 use podloom_tests::{Bundle, Cluster, Operator, Scene, binary, blackbox_on, eventually};
@@ -24,6 +24,12 @@ const LABELS: &str = "[{ name: labels, file: labels.wasm.gz, allow: [/metadata/l
 /// Another chain.
 const LATER: &str = "[{ name: labels, file: labels.wasm.gz, allow: [/metadata/labels], \
     config: { labels: [{ key: team, value: shop, mode: overwrite }] } }]";
+/// The first chain, with a plugin that judges ephemeral containers.
+const STRICT: &str = "[{ name: labels, file: labels.wasm.gz, allow: [/metadata/labels], \
+    match: { selector: { matchExpressions: [{ key: outside, operator: DoesNotExist }] } }, \
+    config: { labels: [{ key: team, value: core, mode: overwrite }] } }, \
+    { name: policy, file: script.wasm.gz, match: { operations: [CREATE, UPDATE] }, config: { program: \
+    'for c in pod.containers([\"/image\"]) { if c.image.ends_with(\":forbidden\") { deny(`${c.name}: this image is forbidden`) } }' } }]";
 
 struct Drift<'s> {
     scene: &'s Scene,
@@ -230,6 +236,43 @@ fn what_missed_the_chain_is_found_and_mended() {
         });
         let mended = mended.await;
         assert_eq!(mended["chains"][0]["isThatOfPlugins"], true, "{mended}");
+    });
+}
+
+/// Adds an ephemeral container to a pod, as `kubectl debug` does.
+async fn debug(scene: &Scene, pod: &str, image: &str) {
+    let container = json!({ "name": "debugger", "image": image });
+    let patch = Patch::Strategic(json!({ "spec": { "ephemeralContainers": [container] } }));
+    let (pods, params) = (scene.pods(), PatchParams::default());
+    let patched = pods.patch_subresource("ephemeralcontainers", pod, &params, &patch);
+    patched.await.unwrap();
+}
+
+#[test]
+fn ephemeral_containers_that_the_chain_would_deny_are_found() {
+    blackbox_on(Cluster::without_operator, "drift-debug", async |scene| {
+        let (webhook, bundle) = (Webhook::new(&scene, Route::Url), Bundle::of(STRICT));
+        let drift = Drift {
+            scene: &scene,
+            webhook: webhook.name.clone(),
+            plugins: bundle.path().to_owned(),
+        };
+        let _operator = webhook.operator(bundle.path(), &[]).await;
+        for name in ["debugged", "plain", "untouched"] {
+            create(&scene, &plain_pod(name)).await;
+        }
+        // Nobody asks the webhook about them.
+        debug(&scene, "debugged", "busybox:forbidden").await;
+        debug(&scene, "plain", "busybox:1").await;
+        let (code, found) = drift.found();
+        assert_eq!((code, &found["missed"]), (Some(4), &json!([])), "{found}");
+        assert_eq!(rows(&found, "ephemeral"), ["Pod debugged 1"], "{found}");
+        let reasons = json!(["plugin policy denies the pod: debugger: this image is forbidden"]);
+        assert_eq!(found["ephemeral"][0]["reasons"], reasons, "{found}");
+        assert_eq!(found["unclear"], json!([]), "{found}");
+        // Without the chain, nothing is known of them.
+        let (code, found) = drift.json(&drift.admin(), &[]);
+        assert_eq!((code, &found["ephemeral"]), (Some(0), &json!([])));
     });
 }
 

@@ -1,6 +1,7 @@
 //! What is to be said of one pod.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use podloom_api::names::{self, condition};
@@ -10,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::Unclear;
-use super::webhook::{Webhook, any_selects};
+use super::webhook::{Asked, Webhook};
 use crate::managed_fields::{Entry, ManagedFields};
 use crate::manifest::{self, metadata};
 use crate::output::short;
@@ -23,12 +24,16 @@ pub(crate) struct Expected {
     pub(crate) digest: String,
     /// The names of its plugins, and on which pods they run.
     pub(crate) plugins: Vec<(String, Match)>,
+    /// What says whether ephemeral containers are right; none if nobody asks.
+    pub(crate) chain: Option<Arc<Chain>>,
 }
 
 /// Judges pods.
 pub(crate) struct Judge {
     pub(super) webhook: Webhook,
     pub(crate) namespaces: Namespaces,
+    /// Those whose annotations are too large to be kept.
+    pub(super) large_namespaces: HashSet<String>,
     /// None if it is not known: then a plugin matches each pod.
     pub(crate) expected: Option<Expected>,
 }
@@ -100,10 +105,11 @@ impl Need {
 }
 
 impl Expected {
-    pub(crate) fn of(chain: &Chain) -> Self {
+    pub(crate) fn of(chain: &Arc<Chain>) -> Self {
         let plugins = chain.plugins().iter();
         Self {
             digest: chain.digest().to_owned(),
+            chain: Some(Arc::clone(chain)),
             plugins: plugins
                 .map(|plugin| (plugin.name.clone(), plugin.selection().clone()))
                 .collect(),
@@ -137,7 +143,7 @@ impl Judge {
     }
 
     pub(super) fn judge(&self, pod: &Pod<'_>) -> Verdict {
-        if pod.is_over() || pod.is_mirror() || pod.is_gated() {
+        if pod.is_left_out() {
             return Verdict::LeftOut;
         }
         match Passed::of(pod.0, "") {
@@ -149,7 +155,7 @@ impl Judge {
     /// Why a pod should be replaced; none if it should not, or if that is not known. One that is older than the webhook counts too.
     pub(crate) fn need(&self, pod: &Pod<'_>, unwanted: &Unwanted) -> Option<Need> {
         // The stamp of a tunnel is on its Deployment.
-        if pod.is_over() || pod.is_mirror() || pod.is_gated() || pod.is_of_tunnel() {
+        if pod.is_left_out() || pod.is_of_tunnel() {
             return None;
         }
         let need = match Stamp::of(pod.0).and_then(|stamp| stamp.digest) {
@@ -170,6 +176,11 @@ impl Judge {
         (is_selected && is_matched()).then_some(need)
     }
 
+    /// Whether not all labels and annotations of a namespace are known.
+    pub(super) fn is_unread(&self, namespace: &str) -> bool {
+        !self.namespaces.contains(namespace) || self.large_namespaces.contains(namespace)
+    }
+
     fn unstamped(&self, pod: &Pod<'_>) -> Unstamped {
         let was_there = match &self.webhook {
             Webhook::Installed { created, .. } => is_older(*created, pod.created()),
@@ -186,15 +197,16 @@ impl Judge {
 
     /// Whether the webhook would be asked about such a pod now.
     fn selects(&self, pod: &Pod<'_>) -> Result<bool, Unclear> {
-        let hooks = match &self.webhook {
-            Webhook::Installed { hooks, .. } => hooks,
-            Webhook::Absent => return Ok(false),
-            Webhook::Unread => return Err(Unclear::Configuration),
-        };
+        self.is_asked(Asked::NewPod, pod)
+    }
+
+    /// Whether the webhook would be asked this about such a pod now.
+    pub(super) fn is_asked(&self, asked: Asked, pod: &Pod<'_>) -> Result<bool, Unclear> {
         let namespace = self.namespaces.get(pod.namespace()).labels;
         let is_known = self.namespaces.contains(pod.namespace());
-        let knows_chain = self.expected.is_some();
-        any_selects(hooks, (&namespace, is_known), &pod.labels(), knows_chain)
+        let (namespace, knows_chain) = ((&namespace, is_known), self.expected.is_some());
+        self.webhook
+            .selects(asked, namespace, &pod.labels(), knows_chain)
     }
 
     /// If no plugin matches the labels of a pod, none runs, so none changes them for another one.
@@ -362,6 +374,11 @@ impl Pod<'_> {
 
     pub(crate) fn labels(&self) -> BTreeMap<String, String> {
         texts(self.0, "labels")
+    }
+
+    /// Whether it is no matter: it has ended, is being deleted, waits at the gate, or only mirrors a file of a node.
+    pub(super) fn is_left_out(&self) -> bool {
+        self.is_over() || self.is_mirror() || self.is_gated()
     }
 
     /// Whether it has run to its end, or is being deleted: it is replaced anyway, or never again.

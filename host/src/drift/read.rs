@@ -11,6 +11,7 @@ use serde_json::Value;
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
+use super::ephemeral::Trial;
 use super::judge::{Expected, Judge, Passed, Pod, controller};
 use super::tally::{Findings, Id, Tally};
 use super::webhook::Webhook;
@@ -27,6 +28,9 @@ const TEMPLATE: &str = "/spec/template";
 /// How long the operator works, and how many times as long it rests then.
 const WORK: Duration = Duration::from_millis(5);
 const REST: u32 = 3;
+
+/// How many bytes of annotations are kept of a namespace.
+const ANNOTATIONS: usize = 4 << 10;
 
 /// Lets others work, too.
 struct Pace {
@@ -52,9 +56,16 @@ pub(crate) async fn scan(
     let mut reading = Reading::of(client, scope);
     let mut tally = Tally::new(expected.as_ref().map(|it| it.digest.clone()), scope.reader);
     let judge = reading.judge(expected).await?;
-    let count = |pod: Option<Pod<'_>>| match pod {
-        Some(pod) => tally.add(&pod, judge.judge(&pod)),
-        None => tally.add_unread(),
+    let mut trial = Trial::new(&judge);
+    let count = |pod: Option<Pod<'_>>| {
+        let Some(pod) = pod else {
+            tally.add_unread();
+            return;
+        };
+        tally.add(&pod, judge.judge(&pod));
+        if let Some(found) = trial.of(&pod) {
+            tally.add_ephemeral(&pod, found);
+        }
     };
     reading.pods(count).await?;
     reading.owners(&mut tally, "apps/v1", "ReplicaSet").await?;
@@ -102,9 +113,14 @@ impl<'s> Reading<'s> {
 
 impl Reading<'_> {
     async fn judge(&mut self, expected: Option<Expected>) -> Result<Judge, CommandError> {
+        let mut chains = expected.iter().filter_map(|it| it.chain.as_ref());
+        let asks = chains.any(|chain| chain.takes_updates());
+        let webhook = self.webhook().await?;
+        let (namespaces, large_namespaces) = self.namespaces(asks).await?;
         Ok(Judge {
-            webhook: self.webhook().await?,
-            namespaces: self.namespaces().await?,
+            webhook,
+            namespaces,
+            large_namespaces,
             expected,
         })
     }
@@ -135,24 +151,35 @@ impl Reading<'_> {
         }
     }
 
-    async fn namespaces(&mut self) -> Result<Namespaces, CommandError> {
+    /// The labels of namespaces; their annotations only if the chain is asked. Those with more annotations than are kept come last.
+    async fn namespaces(
+        &mut self,
+        asks: bool,
+    ) -> Result<(Namespaces, HashSet<String>), CommandError> {
         let mut place = Place::new("v1", "namespaces");
         let name = self.scope.namespace.as_ref();
         place.fields = name.map(|name| format!("metadata.name={name}"));
-        let mut namespaces = Namespaces::default();
+        let (mut namespaces, mut large) = (Namespaces::default(), HashSet::new());
         let why = "so only their names are known";
         let take = |namespace: &Value| {
             let name = metadata(namespace, "name").to_owned();
-            // Annotations may be large, and nobody asks for them.
-            let about = NamespaceMetadata {
+            let mut about = NamespaceMetadata {
                 labels: texts(namespace, "labels"),
                 ..NamespaceMetadata::default()
             };
+            if asks {
+                let annotations = texts(namespace, "annotations");
+                let sizes = annotations.iter().map(|(key, text)| key.len() + text.len());
+                match sizes.sum::<usize>() > ANNOTATIONS {
+                    true => drop(large.insert(name.clone())),
+                    false => about.annotations = annotations,
+                }
+            }
             namespaces.insert(name, about);
         };
         self.metadata(&place, "labels of namespaces", why, take)
             .await?;
-        Ok(namespaces)
+        Ok((namespaces, large))
     }
 
     /// Pods are needed: a report about none must not look as if all were well. Of one that is too large to be read, nothing is known.

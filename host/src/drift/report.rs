@@ -37,6 +37,9 @@ fn why(unclear: Unclear) -> &'static str {
         Unclear::Size => {
             "they are larger than 512 KiB, or nested too deep, so they were not looked at"
         }
+        Unclear::Ephemeral => {
+            "the chain could not say whether their ephemeral containers are right"
+        }
         Unclear::Deployment => "the stamps on the Deployments of their tunnels could not be read",
     }
 }
@@ -54,6 +57,7 @@ pub(super) fn json_of(findings: &Findings) -> Value {
         "matchedByPlugins": findings.knows_chain,
         "missed": rows(&findings.missed),
         "changed": rows(&findings.changed),
+        "ephemeral": rows(&findings.ephemeral),
         "chains": findings.chains,
         "otherChains": findings.other_chains,
         "unclear": unclear.collect::<Value>(),
@@ -86,6 +90,10 @@ pub(super) fn text_of(findings: &Findings, scope: &Scope) -> String {
     for (heading, rows) in [
         ("missed the chain", &findings.missed),
         ("changed after the chain", &findings.changed),
+        (
+            "with ephemeral containers that the chain would deny or change",
+            &findings.ephemeral,
+        ),
     ] {
         if !rows.is_empty() {
             lines.push(paint(REMOVED.bold(), &title(heading, rows)));
@@ -142,6 +150,7 @@ fn details(row: &Row) -> Vec<String> {
         let names: Vec<&str> = row.plugins.iter().map(String::as_str).collect();
         details.push(format!("without: {}", names.join(", ")));
     }
+    details.extend(row.reasons.iter().cloned());
     for change in &row.changes {
         let of = match &change.plugin {
             Some(plugin) => format!("plugin {plugin}"),
@@ -212,7 +221,7 @@ fn remarks(findings: &Findings) -> Vec<String> {
     for (unclear, number) in &findings.unclear {
         let label = paint(WARNING, "unclear:");
         let which = match unclear {
-            Unclear::Size => "",
+            Unclear::Size | Unclear::Ephemeral => "",
             _ => " without a stamp",
         };
         let number = count(*number, "pod");
@@ -288,6 +297,10 @@ fn mend(row: &Row) -> String {
             };
             let names = row.names.join(" ");
             format!("kubectl delete pod {names} -n {namespace}{more}")
+        }
+        // The API server refuses a new pod with ephemeral containers.
+        "Pod" if !row.reasons.is_empty() => {
+            format!("delete pod {name}, and create it again without ephemeral containers")
         }
         "Pod" => {
             format!("kubectl get pod {name} -n {namespace} -o yaml | kubectl replace --force -f -")

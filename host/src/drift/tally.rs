@@ -6,6 +6,7 @@ use std::mem;
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
+use super::ephemeral::Ephemeral;
 use super::judge::{Change, LISTED, Owner, Passed, Pod, Unstamped, Verdict, keep_first};
 use super::{Reader, Unclear};
 use crate::feed::Skipped;
@@ -57,6 +58,9 @@ struct Owned {
     changes: BTreeSet<Change>,
     has_more_changes: bool,
     is_template_changed: bool,
+    ephemeral: Named,
+    /// What the chain says of the first ones.
+    reasons: BTreeSet<String>,
 }
 
 /// Pods, and the names of the first ones.
@@ -115,6 +119,23 @@ impl Tally {
     pub(super) fn add_unread(&mut self) {
         self.findings.pods += 1;
         *self.findings.unclear.entry(Unclear::Size).or_default() += 1;
+    }
+
+    /// Counts a pod for its ephemeral containers, beside what else is said of it.
+    pub(super) fn add_ephemeral(&mut self, pod: &Pod<'_>, found: Ephemeral) {
+        let Ephemeral::Missed(reason) = found else {
+            *self.findings.unclear.entry(Unclear::Ephemeral).or_default() += 1;
+            return;
+        };
+        if self.reader == Reader::Operator {
+            self.counts(pod.namespace()).ephemeral += 1;
+            return;
+        }
+        let owned = self.owned(pod);
+        owned.ephemeral.add(pod.name(), Reader::Person);
+        if owned.reasons.len() < NAMES {
+            owned.reasons.insert(reason);
+        }
     }
 
     fn changed(&mut self, pod: &Pod<'_>, changes: BTreeSet<Change>) {
@@ -185,12 +206,17 @@ impl Tally {
 
     /// What was found. These Deployments have a stamp for their pods.
     pub(super) fn finish(mut self, stamped: &HashMap<Id, Passed>) -> Findings {
-        let (mut missed, mut changed) = (Rows::new(), Rows::new());
+        let (mut missed, mut changed, mut ephemeral) = <(Rows, Rows, Rows)>::default();
         for mut owned in mem::take(&mut self.owners).into_values() {
             if let Some(passed) = stamped.get(&owned.id()) {
                 self.passed_as_template(&mut owned, passed);
             }
             self.add_changed(&mut changed, &owned);
+            if owned.ephemeral.pods > 0 {
+                self.counts(&owned.namespace).ephemeral += owned.ephemeral.pods;
+                let row = owned.row(&mut ephemeral, &owned.ephemeral);
+                row.reasons.append(&mut owned.reasons);
+            }
             for (why, pods) in &owned.unstamped {
                 self.add_unstamped(&mut missed, &owned, (why, pods));
             }
@@ -200,6 +226,7 @@ impl Tally {
         Findings {
             missed: missed.into_values().collect(),
             changed: changed.into_values().collect(),
+            ephemeral: ephemeral.into_values().collect(),
             chains,
             ..self.findings
         }
@@ -234,6 +261,8 @@ impl Tally {
             changes: BTreeSet::new(),
             has_more_changes: false,
             is_template_changed: false,
+            ephemeral: Named::default(),
+            reasons: BTreeSet::new(),
         })
     }
 
@@ -365,6 +394,8 @@ pub(crate) struct Findings {
     pub(crate) missed: Vec<Row>,
     /// By namespace and owner.
     pub(crate) changed: Vec<Row>,
+    /// Pods with ephemeral containers that the chain would deny or change, by namespace and owner.
+    pub(crate) ephemeral: Vec<Row>,
     /// The chains that pods passed, the newest pod first.
     pub(crate) chains: Vec<ChainPods>,
     /// How many pods passed chains that are not listed, since there are too many.
@@ -390,6 +421,16 @@ pub(crate) struct Counts {
     pub(crate) changed: u64,
     /// Of another chain than the expected one; 0 if that is not known.
     pub(crate) older: u64,
+    /// With ephemeral containers that the chain would deny or change.
+    pub(crate) ephemeral: u64,
+}
+
+impl Counts {
+    /// More is worse.
+    pub(crate) fn rank(&self) -> impl Ord + use<> {
+        let drifted = self.missed.saturating_add(self.changed);
+        (drifted.saturating_add(self.ephemeral), self.older)
+    }
 }
 
 /// Stands for the kind of those owners that are not listed, since there are too many.
@@ -413,6 +454,9 @@ pub(crate) struct Row {
     pub(crate) changes: BTreeSet<Change>,
     #[serde(skip)]
     pub(crate) has_more_changes: bool,
+    /// Of pods with ephemeral containers: what the chain says of the first ones.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) reasons: BTreeSet<String>,
     /// Whether the template that the owner makes pods of was changed.
     #[serde(skip)]
     pub(crate) is_template_changed: bool,
@@ -437,6 +481,8 @@ fn text<S: Serializer>(time: &Option<Timestamp>, to: S) -> Result<S::Ok, S::Erro
 
 impl Findings {
     pub(crate) fn has_drifted(&self) -> bool {
-        !self.missed.is_empty() || !self.changed.is_empty()
+        [&self.missed, &self.changed, &self.ephemeral]
+            .iter()
+            .any(|rows| !rows.is_empty())
     }
 }

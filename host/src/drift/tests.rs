@@ -1,6 +1,6 @@
 //! Clusters, as YAML, and what is reported about them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use podloom_mutation::NamespaceMetadata;
@@ -8,12 +8,13 @@ use podloom_mutators::Match;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::ephemeral::Ephemeral;
 use super::judge::{
     Change, Expected, Judge, Need, Passed, Pod, Unstamped, Unwanted, Verdict, controller,
 };
 use super::report::{json_of, text_of};
 use super::tally::{Findings, Id, MORE_OWNERS, Tally};
-use super::webhook::Webhook;
+use super::webhook::{Asked, Webhook};
 use super::{Reader, Scope};
 use crate::feed::Skipped;
 use crate::render::Namespaces;
@@ -31,6 +32,9 @@ struct Case {
     /// What `--plugins` knows: names, and `match`. The digest of the chain is `now`.
     plugins: Option<BTreeMap<String, Match>>,
     pods: Vec<Value>,
+    /// What the chain says of their ephemeral containers, by name; empty if it cannot say anything.
+    #[serde(default)]
+    ephemeral: BTreeMap<String, String>,
     /// ReplicaSets and Jobs.
     #[serde(default)]
     owners: Vec<Value>,
@@ -59,7 +63,9 @@ impl Case {
                 None => Webhook::Absent,
             },
             namespaces,
+            large_namespaces: HashSet::new(),
             expected: plugins.map(|plugins| Expected {
+                chain: None,
                 digest: "now".to_owned(),
                 plugins: plugins.into_iter().collect(),
             }),
@@ -81,6 +87,13 @@ impl Case {
             let pod = completed(pod);
             let pod = Pod(&pod);
             tally.add(&pod, judge.judge(&pod));
+            if let Some(reason) = self.ephemeral.get(pod.name()) {
+                let found = match reason.as_str() {
+                    "" => Ephemeral::Unclear,
+                    reason => Ephemeral::Missed(reason.to_owned()),
+                };
+                tally.add_ephemeral(&pod, found);
+            }
         }
         for owner in &self.owners {
             if let Some(of) = controller(owner) {
@@ -293,4 +306,31 @@ fn only_pods_that_would_pass_another_chain_now_are_replaced() {
         let needs = [false, true].map(|is| need(&metadata, is));
         assert_eq!(needs, [usually, if_older_are_unwanted], "{metadata}");
     }
+}
+
+#[test]
+fn the_webhook_for_later_changes_says_which_ephemeral_containers_count() {
+    let asked = |case: &Case, namespace: &str| {
+        let pod = completed(&json!({ "metadata": { "name": "a", "namespace": namespace } }));
+        let judge = case.judge();
+        [Asked::NewPod, Asked::Ephemeral].map(|asked| judge.is_asked(asked, &Pod(&pod)))
+    };
+    let mut case: Case = serde_saphyr::from_str(CLUSTER).unwrap();
+    // If there is none, that for new pods does.
+    assert_eq!(asked(&case, "shop"), [Ok(true), Ok(true)]);
+    assert_eq!(asked(&case, "other"), [Ok(false), Ok(false)]);
+    let later = json!({
+        "name": "updates.podloom.dev", "admissionReviewVersions": ["v1"], "clientConfig": {}, "sideEffects": "None",
+        "rules": [{
+            "apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"],
+            "resources": ["pods", "pods/ephemeralcontainers"],
+        }],
+        "namespaceSelector": { "matchExpressions": [{ "key": "chain", "operator": "DoesNotExist" }] },
+        "matchConditions": [{ "name": "spec-changes", "expression": "object.spec != oldObject.spec" }],
+    });
+    let later = serde_json::from_value(later).unwrap();
+    let webhooks = case.webhook.as_mut().unwrap().webhooks.as_mut();
+    webhooks.unwrap().push(later);
+    assert_eq!(asked(&case, "shop"), [Ok(true), Ok(false)]);
+    assert_eq!(asked(&case, "other"), [Ok(false), Ok(true)]);
 }

@@ -1,4 +1,4 @@
-//! Which pods the installed webhook configuration selects when they are created.
+//! Which pods the installed webhook configuration selects when they are created, or get ephemeral containers.
 
 use std::collections::BTreeMap;
 use std::slice::from_ref;
@@ -18,6 +18,8 @@ pub(super) enum Webhook {
         created: Option<Timestamp>,
         /// Those that are called for new pods.
         hooks: Vec<MutatingWebhook>,
+        /// Those that are called for ephemeral containers.
+        ephemeral: Vec<MutatingWebhook>,
     },
     /// The cluster has none of this name, so no pod can miss it.
     Absent,
@@ -25,14 +27,47 @@ pub(super) enum Webhook {
     Unread,
 }
 
+/// What a webhook is asked about.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Asked {
+    NewPod,
+    /// As about new pods, if no webhook is called for these.
+    Ephemeral,
+}
+
 impl Webhook {
     pub(super) fn of(configuration: &MutatingWebhookConfiguration) -> Self {
         let created = configuration.metadata.creation_timestamp.as_ref();
         let hooks = hooks_for_new_pods(configuration);
+        let ephemeral = hooks_for(configuration, takes_ephemeral);
         Self::Installed {
             created: created.map(|time| time.0),
             hooks: hooks.cloned().collect(),
+            ephemeral: ephemeral.cloned().collect(),
         }
+    }
+
+    /// Whether a pod with these labels, in a namespace with these ones, would be sent to one of the webhooks now. What a condition that
+    /// was made from a chain leaves out counts as sent if the chain is known, since its plugins say whether one takes the pod.
+    pub(super) fn selects(
+        &self,
+        asked: Asked,
+        namespace: Labels<'_>,
+        pod: &BTreeMap<String, String>,
+        knows_chain: bool,
+    ) -> Result<bool, Unclear> {
+        let (new, ephemeral) = match self {
+            Self::Installed {
+                hooks, ephemeral, ..
+            } => (hooks, ephemeral),
+            Self::Absent => return Ok(false),
+            Self::Unread => return Err(Unclear::Configuration),
+        };
+        let hooks = match asked {
+            Asked::Ephemeral if !ephemeral.is_empty() => ephemeral,
+            Asked::Ephemeral | Asked::NewPod => new,
+        };
+        any_selects(hooks, namespace, pod, knows_chain)
     }
 }
 
@@ -40,19 +75,27 @@ impl Webhook {
 pub(crate) fn hooks_for_new_pods(
     configuration: &MutatingWebhookConfiguration,
 ) -> impl Iterator<Item = &MutatingWebhook> {
-    let hooks = configuration.webhooks.iter().flatten();
-    hooks.filter(|hook| hook.rules.iter().flatten().any(selects_new_pods))
+    hooks_for(configuration, selects_new_pods)
 }
 
-/// Whether a pod with these labels, in a namespace with these ones, would be sent to one of the webhooks now. What a condition that was
-/// made from a chain leaves out counts as sent if the chain is known, since its plugins say whether one takes the pod.
-pub(super) fn any_selects(
+fn hooks_for(
+    configuration: &MutatingWebhookConfiguration,
+    is_such: fn(&RuleWithOperations) -> bool,
+) -> impl Iterator<Item = &MutatingWebhook> {
+    let hooks = configuration.webhooks.iter().flatten();
+    hooks.filter(move |hook| hook.rules.iter().flatten().any(is_such))
+}
+
+/// Asks only about changes of a pod's spec, which each new ephemeral container is.
+const SPEC_CHANGES: &str = "spec-changes";
+
+fn any_selects(
     hooks: &[MutatingWebhook],
     namespace: Labels<'_>,
     pod: &BTreeMap<String, String>,
     knows_chain: bool,
 ) -> Result<bool, Unclear> {
-    let is_of_chain = |it: &MatchCondition| knows_chain && it.name == CHAIN;
+    let holds = |it: &MatchCondition| it.name == SPEC_CHANGES || (knows_chain && it.name == CHAIN);
     let mut best = Ok(false);
     for hook in hooks {
         let selected = [
@@ -63,7 +106,7 @@ pub(super) fn any_selects(
             Some(false) => {}
             None => best = Err(Unclear::Namespace),
             // These are CEL over the request too, and nobody knows afterwards who sent it.
-            Some(true) => match hook.match_conditions.iter().flatten().all(is_of_chain) {
+            Some(true) => match hook.match_conditions.iter().flatten().all(holds) {
                 true => return Ok(true),
                 false => best = Err(Unclear::Conditions),
             },
@@ -72,17 +115,30 @@ pub(super) fn any_selects(
     best
 }
 
+/// As the API server reads it, `pods/*` stands for pods and their subresources.
 fn selects_new_pods(rule: &RuleWithOperations) -> bool {
+    takes(rule, "CREATE", &["*", "*/*", "pods", "pods/*"])
+}
+
+fn takes_ephemeral(rule: &RuleWithOperations) -> bool {
+    let own = "pods/ephemeralcontainers";
+    takes(
+        rule,
+        "UPDATE",
+        &["*/*", "pods/*", "*/ephemeralcontainers", own],
+    )
+}
+
+fn takes(rule: &RuleWithOperations, operation: &str, resources: &[&str]) -> bool {
     let has = |list: &Option<Vec<String>>, wanted: &str| {
         let mut list = list.iter().flatten();
         list.any(|it| it == "*" || it == wanted)
     };
-    // As the API server reads it, `pods/*` stands for pods and their subresources.
-    let is_pods = |resource: &String| matches!(resource.as_str(), "*" | "*/*" | "pods" | "pods/*");
-    has(&rule.operations, "CREATE")
+    let mut taken = rule.resources.iter().flatten();
+    has(&rule.operations, operation)
         && has(&rule.api_groups, "")
         && has(&rule.api_versions, "v1")
-        && rule.resources.iter().flatten().any(is_pods)
+        && taken.any(|it| resources.contains(&it.as_str()))
         && rule.scope.as_deref() != Some("Cluster")
 }
 

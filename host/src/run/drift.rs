@@ -196,7 +196,7 @@ fn bounded(counts: Vec<(String, Counts)>) -> Latest {
     let mut counts = counts;
     counts.retain(|(_, it)| *it != Counts::default());
     counts.sort_by(|(name, a), (other, b)| {
-        let rank = |it: &Counts| Reverse((it.missed.saturating_add(it.changed), it.older));
+        let rank = |it: &Counts| Reverse(it.rank());
         (rank(a), name).cmp(&(rank(b), other))
     });
     let mut shown = Latest::new();
@@ -209,6 +209,7 @@ fn bounded(counts: Vec<(String, Counts)>) -> Latest {
         sum.missed += counts.missed;
         sum.changed += counts.changed;
         sum.older += counts.older;
+        sum.ephemeral += counts.ephemeral;
     }
     shown
 }
@@ -222,14 +223,20 @@ fn write(latest: Option<&Latest>, mut encoder: DescriptorEncoder<'_>) -> fmt::Re
                 missed,
                 changed,
                 older,
+                ephemeral,
             } = *counts;
-            [("missed", missed), ("changed", changed), ("older", older)].map(|(result, pods)| {
+            let results = [
+                ("missed", missed),
+                ("changed", changed),
+                ("older", older),
+                ("ephemeral", ephemeral),
+            ];
+            results.map(|(result, pods)| {
                 let labels = [("namespace", namespace.as_str()), ("result", result)];
                 (labels, pods)
             })
         });
-    let help =
-        "Pods that missed the chain, that were changed after it, or that passed an older one";
+    let help = "Pods that missed the chain, that were changed after it, that passed an older one, or with ephemeral containers that it would deny or change";
     gauges(&mut encoder, "drift_pods", help, series)
 }
 

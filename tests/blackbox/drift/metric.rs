@@ -3,7 +3,7 @@
 use podloom_tests::webhook::{Route, Webhook, plain_pod};
 use podloom_tests::{Bundle, Cluster, Operator, blackbox_on, eventually, rbac};
 
-use super::{LABELS, configure, create, pods_without_the_chain, serve};
+use super::{STRICT, configure, create, debug, pods_without_the_chain, serve};
 
 fn looks(operator: &Operator, outcome: &str) -> f64 {
     operator.metric(&format!(
@@ -14,7 +14,7 @@ fn looks(operator: &Operator, outcome: &str) -> f64 {
 #[test]
 fn what_drifted_is_a_metric() {
     blackbox_on(Cluster::without_operator, "drift-metric", async |scene| {
-        let (webhook, bundle) = (Webhook::new(&scene, Route::Url), Bundle::of(LABELS));
+        let (webhook, bundle) = (Webhook::new(&scene, Route::Url), Bundle::of(STRICT));
         configure(&scene, &webhook).await;
         pods_without_the_chain(&scene).await;
         let operator = webhook.spawn(bundle.path(), &["--webhook-drift-interval", "500ms"]);
@@ -39,6 +39,7 @@ fn what_drifted_is_a_metric() {
         ];
         scene.cluster.apply_text(&rbac(&rights));
         create(&scene, &plain_pod("changed")).await;
+        debug(&scene, "changed", "busybox:forbidden").await;
         let namespace = scene.namespace.as_str();
         let label = [
             "label",
@@ -55,8 +56,8 @@ fn what_drifted_is_a_metric() {
             operator.metric(&format!("podloom_drift_pods{{{labels}}}"))
         };
         eventually("what drifted is shown", async || {
-            let seen = ["missed", "changed", "older"].map(of);
-            let is_all = seen == [4.0, 1.0, 0.0] && looks(&operator, "complete") > 0.0;
+            let seen = ["missed", "changed", "older", "ephemeral"].map(of);
+            let is_all = seen == [5.0, 1.0, 0.0, 1.0] && looks(&operator, "complete") > 0.0;
             is_all.then_some(()).ok_or_else(|| format!("{seen:?}"))
         })
         .await;

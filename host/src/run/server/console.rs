@@ -402,14 +402,14 @@ fn drift(samples: &[Sample]) -> Value {
             let count = match sample.label("result") {
                 "missed" => &mut counts.missed,
                 "changed" => &mut counts.changed,
+                "ephemeral" => &mut counts.ephemeral,
                 _ => &mut counts.older,
             };
             *count += sample.count();
         }
     }
     let mut namespaces: Vec<(&str, Counts)> = namespaces.into_iter().collect();
-    let rank = |it: &Counts| (it.missed.saturating_add(it.changed), it.older);
-    namespaces.sort_by_key(|(_, counts)| Reverse(rank(counts)));
+    namespaces.sort_by_key(|(_, counts)| Reverse(counts.rank()));
     let rows = namespaces.iter().take(NAMESPACES).map(|(name, counts)| {
         let mut row = json!(counts);
         row["namespace"] = json!(name);

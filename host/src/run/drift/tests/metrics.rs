@@ -8,6 +8,7 @@ fn counts(missed: u64, changed: u64, older: u64) -> Counts {
         missed,
         changed,
         older,
+        ephemeral: 0,
     }
 }
 
@@ -26,6 +27,13 @@ fn what_was_found_is_shown_until_another_replica_looks() {
     let found = vec![
         ("shop".to_owned(), counts(2, 1, 0)),
         ("calm".to_owned(), Counts::default()),
+        (
+            "debugged".to_owned(),
+            Counts {
+                ephemeral: 3,
+                ..Counts::default()
+            },
+        ),
     ];
     metrics.show(found, false);
     metrics.looked("failed");
@@ -35,7 +43,12 @@ fn what_was_found_is_shown_until_another_replica_looks() {
         "drift_looks_total{outcome=\"partial\"} 0",
     ];
     let pods = [
+        "drift_pods{namespace=\"debugged\",result=\"changed\"} 0",
+        "drift_pods{namespace=\"debugged\",result=\"ephemeral\"} 3",
+        "drift_pods{namespace=\"debugged\",result=\"missed\"} 0",
+        "drift_pods{namespace=\"debugged\",result=\"older\"} 0",
         "drift_pods{namespace=\"shop\",result=\"changed\"} 1",
+        "drift_pods{namespace=\"shop\",result=\"ephemeral\"} 0",
         "drift_pods{namespace=\"shop\",result=\"missed\"} 2",
         "drift_pods{namespace=\"shop\",result=\"older\"} 0",
     ];

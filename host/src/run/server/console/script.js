@@ -354,14 +354,15 @@ function showDrift(drift) {
   if (complete + partial === 0) {
     state.textContent = failed > 0 ? "Every look has failed; the log says why." : "This replica has not looked yet; perhaps another one does.";
   } else {
-    const { missed, changed, older } = drift.all;
-    state.textContent = `${many(missed, "pod")} missed the chain, ${changed} changed after it, ${older} passed an older one. `
+    const { missed, changed, older, ephemeral } = drift.all;
+    state.textContent = `${many(missed, "pod")} missed the chain, ${changed} changed after it, ${older} passed an older one, ${ephemeral} have ephemeral containers that it would deny or change. `
       + `Looks: ${complete} complete, ${partial} partial, ${failed} failed.`;
   }
   const rows = drift.namespaces.map((counts) =>
-    row(rowHead(named(counts.namespace)), number(counts.missed), number(counts.changed), number(counts.older)),
+    row(rowHead(named(counts.namespace)), number(counts.missed), number(counts.changed), number(counts.older),
+      number(counts.ephemeral)),
   );
-  if (drift.moreNamespaces > 0) rows.push(nothing(4, `and ${many(drift.moreNamespaces, "namespace")} more`));
+  if (drift.moreNamespaces > 0) rows.push(nothing(5, `and ${many(drift.moreNamespaces, "namespace")} more`));
   at("drift-rows").replaceChildren(...rows);
 }
 

@@ -291,6 +291,21 @@ async fn the_latest_pods_are_shown_whatever_they_are_called_and_without_their_va
     assert_eq!(first["plugins"], json!([]));
 }
 
+/// Pods of two namespaces.
+fn drifted() -> Family<Vec<(&'static str, &'static str)>, Gauge> {
+    let drifted = Family::<Vec<(&str, &str)>, Gauge>::default();
+    for (namespace, result, pods) in [
+        ("a", "older", 9),
+        ("b", "missed", 2),
+        ("b", "changed", 1),
+        ("b", "ephemeral", 4),
+    ] {
+        let labels = vec![("namespace", namespace), ("result", result)];
+        drifted.get_or_create(&labels).set(pods);
+    }
+    drifted
+}
+
 #[tokio::test]
 async fn what_is_counted_comes_from_the_metrics() {
     let state = watched();
@@ -306,12 +321,7 @@ async fn what_is_counted_comes_from_the_metrics() {
     ours.register("objects", "Objects", objects.clone());
     let running = vec![("controller", "browser"), ("phase", "Running")];
     objects.get_or_create(&running).set(10_000);
-    let drifted = Family::<Vec<(&str, &str)>, Gauge>::default();
-    ours.register("drift_pods", "Pods", drifted.clone());
-    for (namespace, result, pods) in [("a", "older", 9), ("b", "missed", 2), ("b", "changed", 1)] {
-        let labels = vec![("namespace", namespace), ("result", result)];
-        drifted.get_or_create(&labels).set(pods);
-    }
+    ours.register("drift_pods", "Pods", drifted());
     let looks = Family::<Vec<(&str, &str)>, Counter>::default();
     ours.register("drift_looks", "Looks", looks.clone());
     looks.get_or_create(&vec![("outcome", "complete")]).inc();
@@ -340,10 +350,10 @@ async fn what_is_counted_comes_from_the_metrics() {
     let drift = &shown["drift"];
     assert_eq!(
         drift["all"],
-        json!({ "missed": 2, "changed": 1, "older": 9 })
+        json!({ "missed": 2, "changed": 1, "older": 9, "ephemeral": 4 })
     );
     assert_eq!(drift["looks"], json!({ "complete": 1 }));
-    let worst = json!({ "namespace": "b", "missed": 2, "changed": 1, "older": 0 });
+    let worst = json!({ "namespace": "b", "missed": 2, "changed": 1, "older": 0, "ephemeral": 4 });
     assert_eq!(drift["namespaces"][0], worst);
     assert_eq!(shown["candidate"], Value::Null);
     assert_eq!(shown["reloads"][0]["outcome"], "success");
