@@ -180,7 +180,11 @@ fn render_found<'a>(
             .context("could not start the runtime that calls plugins")?,
         namespaces: Namespaces::of(documents),
         default_namespace: namespace,
-        later: Later::of(arguments)?,
+        later: Later::read(
+            arguments.before.as_deref(),
+            arguments.ephemeral.as_deref(),
+            namespace,
+        )?,
     };
     let given = documents.get(..given).unwrap_or(documents);
     if setting.mutator.writes_labels() {

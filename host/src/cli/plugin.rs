@@ -11,7 +11,7 @@ pub(crate) enum PluginCommand {
     New(NewArguments),
     Build(BuildArguments),
     Inspect(InspectArguments),
-    Test(TestArguments),
+    Test(Box<TestArguments>),
     Pack(PackArguments),
 }
 
@@ -128,7 +128,8 @@ pub(crate) struct PackArguments {
 ///
 /// A golden file contains the expected result: the pod without the annotations that Podloom adds, or the reason of the denial.
 /// --cases runs the plugin on every NAME.pod.yaml of a directory, with the configuration in NAME.config.yaml if that exists, and
-/// compares the result with NAME.golden.yaml.
+/// compares the result with NAME.golden.yaml. NAME.before.yaml has the pods as they were before, and NAME.ephemeral.yaml the ephemeral
+/// containers that they get: then the plugin sees a change of a pod that exists, as with `operations: [CREATE, UPDATE]` in its match.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = TEST_EXAMPLES)]
 pub(crate) struct TestArguments {
@@ -139,6 +140,14 @@ pub(crate) struct TestArguments {
     /// A file with pods or workloads; - reads standard input.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) pod: Option<String>,
+
+    /// A file with the pods of --pod as they are now: the plugin sees what changes in them. Others are new.
+    #[arg(long, value_name = "FILE", requires = "pod")]
+    pub(crate) before: Option<String>,
+
+    /// A file with ephemeral containers that the pods of --pod get, as by kubectl debug: each a document, or all in a list.
+    #[arg(long, value_name = "FILE", requires = "pod", conflicts_with = "before")]
+    pub(crate) ephemeral: Option<String>,
 
     /// A directory of cases; replaces --pod and --golden. In a crate, by default its directory cases.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["pod", "golden"])]
@@ -197,6 +206,10 @@ Examples:
   # Test with the rights and the configuration of a chain, or with given rights
   podloom plugin test bundle/my-plugin.wasm.gz --chain bundle --pod pod.yaml
   podloom plugin test my-plugin.wasm --allow '/spec/containers/*/env' --pod pod.yaml
+
+  # What would it say to kubectl debug, or to a new image?
+  podloom plugin test my-plugin.wasm --pod pod.yaml --ephemeral debugger.yaml
+  podloom plugin test my-plugin.wasm --pod new.yaml --before old.yaml
 
   # Run all cases of a directory
   podloom plugin test bundle/my-plugin.wasm.gz --chain bundle --cases cases

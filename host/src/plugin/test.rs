@@ -22,7 +22,9 @@ use crate::cli::TestArguments;
 use crate::error::{CommandError, Diagnostic};
 use crate::explain::count;
 use crate::feed::FoundPod;
+use crate::manifest::{Document, DocumentKind};
 use crate::output::{QUIET, paint};
+use crate::render::pod::{Later, Subject, check_stdin};
 use crate::subjects::subjects;
 use crate::{chain, feed, load, manifest, output, source_age};
 
@@ -82,8 +84,17 @@ fn check(arguments: &TestArguments, plugin: &Path) -> Result<(), CommandError> {
     let mut errors = match (&arguments.cases, &arguments.pod) {
         (Some(directory), _) => try_cases(&mut bench, directory, arguments)?,
         (None, Some(pod)) => {
-            let chain = bench.chain(None)?;
-            let tried = try_file(chain, pod, arguments.golden.as_deref(), arguments)?;
+            let (before, ephemeral) = (arguments.before.as_deref(), arguments.ephemeral.as_deref());
+            let is_stdin = |file: Option<&str>| file == Some("-");
+            check_stdin(&[
+                ("--pod", pod == "-"),
+                ("--before", is_stdin(before)),
+                ("--ephemeral", is_stdin(ephemeral)),
+            ])?;
+            let later = Later::read(before, ephemeral, &arguments.namespace)?;
+            let chain = bench.chain(None, &later)?;
+            let golden = arguments.golden.as_deref();
+            let tried = try_file(chain, (pod, &later), golden, arguments)?;
             output::print(&report::file(chain, &tried))?;
             tried.errors
         }
@@ -97,7 +108,7 @@ fn check(arguments: &TestArguments, plugin: &Path) -> Result<(), CommandError> {
         }
     };
     if let Some(directory) = &arguments.corpus {
-        let chain = bench.chain(None)?;
+        let chain = bench.chain(None, &Later::New)?;
         errors.extend(try_all(chain, directory, &arguments.namespace)?);
     }
     match errors.is_empty() {
@@ -135,15 +146,24 @@ fn try_case(
     arguments: &TestArguments,
 ) -> Result<Tried, CommandError> {
     let config = case.config.as_deref().map(ConfigFile::read).transpose()?;
-    let chain = bench.chain(config.as_ref())?;
-    let pod = case.pod.display().to_string();
-    try_file(chain, &pod, Some(&case.golden), arguments)
+    let shown = |path: &PathBuf| path.display().to_string();
+    let [before, ephemeral] = [&case.before, &case.ephemeral].map(|it| it.as_ref().map(shown));
+    if let (Some(before), Some(ephemeral)) = (&before, &ephemeral) {
+        return Err(CommandError::invalid(format!(
+            "{before} and {ephemeral}: keep one of them: a change either adds ephemeral containers or is another one"
+        )));
+    }
+    let (before, ephemeral) = (before.as_deref(), ephemeral.as_deref());
+    let later = Later::read(before, ephemeral, &arguments.namespace)?;
+    let chain = bench.chain(config.as_ref(), &later)?;
+    let pod = (&*shown(&case.pod), &later);
+    try_file(chain, pod, Some(&case.golden), arguments)
 }
 
-/// Runs a chain of one plugin on each pod of a file, and compares the results with the golden file.
+/// Runs a chain of one plugin on each pod of a file, or on what changes in it, and compares the results with the golden file.
 fn try_file(
     chain: &Chain,
-    file: &str,
+    (file, later): (&str, &Later),
     golden: Option<&Path>,
     arguments: &TestArguments,
 ) -> Result<Tried, CommandError> {
@@ -151,6 +171,12 @@ fn try_file(
     let mut tried = Tried::default();
     let mut texts = Vec::new();
     for (document, subject) in subjects(&documents, &arguments.namespace, output::warn)? {
+        let Some(subject) = changed(document, subject, later) else {
+            let message = "nothing changes that may change in a pod that exists";
+            tried.errors.push(document.diagnostic(&[], message));
+            tried.pods.push((document.title(), TrialOutcome::Failed));
+            continue;
+        };
         let outcome = match trial::of(chain, &subject) {
             Ok(trial) => {
                 let broken = chain.plugins().iter();
@@ -185,10 +211,21 @@ fn try_file(
     Ok(tried)
 }
 
-// Cases in a directory: NAME.pod.yaml, NAME.golden.yaml, and optionally NAME.config.yaml.
+/// A pod with what changes in it; none if nothing does. Templates make new pods.
+fn changed(document: &Document, subject: Subject, later: &Later) -> Option<Subject> {
+    if manifest::kind(document) != DocumentKind::Pod {
+        return Some(subject);
+    }
+    let (pod, request) = later.apply(subject.pod, subject.request)?;
+    Some(Subject { pod, request })
+}
+
+// Cases in a directory: NAME.pod.yaml, NAME.golden.yaml, and optionally NAME.config.yaml, and NAME.before.yaml or NAME.ephemeral.yaml.
 
 const POD: &str = ".pod.yaml";
 const CONFIG: &str = ".config.yaml";
+const BEFORE: &str = ".before.yaml";
+const EPHEMERAL: &str = ".ephemeral.yaml";
 const GOLDEN: &str = ".golden.yaml";
 
 /// One case.
@@ -196,6 +233,8 @@ struct Case {
     name: String,
     pod: PathBuf,
     config: Option<PathBuf>,
+    before: Option<PathBuf>,
+    ephemeral: Option<PathBuf>,
     golden: PathBuf,
 }
 
@@ -208,7 +247,7 @@ fn cases_of(directory: &Path) -> Result<Vec<Case>, CommandError> {
     let files = files(directory).with_context(|| shown.to_string())?;
     let mut errors = Vec::new();
     for file in &files {
-        let name = [CONFIG, GOLDEN]
+        let name = [CONFIG, BEFORE, EPHEMERAL, GOLDEN]
             .iter()
             .find_map(|end| file.strip_suffix(end));
         if let Some(name) = name.filter(|name| !files.contains(&format!("{name}{POD}"))) {
@@ -217,15 +256,19 @@ fn cases_of(directory: &Path) -> Result<Vec<Case>, CommandError> {
             )));
         }
     }
+    let beside = |name: &str, end: &str| {
+        let file = format!("{name}{end}");
+        files.contains(&file).then(|| directory.join(file))
+    };
     let cases: Vec<Case> = files
         .iter()
         .filter_map(|file| file.strip_suffix(POD))
         .map(|name| Case {
             name: name.to_owned(),
             pod: directory.join(format!("{name}{POD}")),
-            config: Some(format!("{name}{CONFIG}"))
-                .filter(|config| files.contains(config))
-                .map(|config| directory.join(config)),
+            config: beside(name, CONFIG),
+            before: beside(name, BEFORE),
+            ephemeral: beside(name, EPHEMERAL),
             golden: directory.join(format!("{name}{GOLDEN}")),
         })
         .collect();
@@ -445,10 +488,15 @@ struct Bench {
 }
 
 impl Bench {
-    /// A chain with only this plugin, and with the configuration of the case if it has one.
-    fn chain(&mut self, config: Option<&ConfigFile>) -> Result<&Chain, CommandError> {
+    /// A chain with only this plugin, and with the configuration of the case if it has one. It takes changes of pods that exist only if
+    /// there are some.
+    fn chain(
+        &mut self,
+        config: Option<&ConfigFile>,
+        later: &Later,
+    ) -> Result<&Chain, CommandError> {
         let config = config.or(self.config.as_ref());
-        let bundle = self.bundle(config)?;
+        let bundle = self.bundle(config, later)?;
         let loaded = match &self.last {
             Some(earlier) => Chain::load_after(earlier, &bundle),
             None => Chain::load(&self.engine, &bundle),
@@ -462,7 +510,7 @@ impl Bench {
         Ok(self.last.insert(chain))
     }
 
-    fn bundle(&self, config: Option<&ConfigFile>) -> Result<Bundle, CommandError> {
+    fn bundle(&self, config: Option<&ConfigFile>, later: &Later) -> Result<Bundle, CommandError> {
         let mut entry = match &self.entry {
             Some(entry) => entry.clone(),
             None => self.own_entry(config)?,
@@ -470,6 +518,10 @@ impl Bench {
         entry.insert("file".to_owned(), FILE.into());
         if let Some(config) = config {
             entry.insert("config".to_owned(), config.fields.clone().into());
+        }
+        if !matches!(later, Later::New) {
+            let operations = json!({ "operations": ["CREATE", "UPDATE"] });
+            entry.insert("match".to_owned(), operations);
         }
         if !self.is_idempotent {
             entry.insert("idempotent".to_owned(), false.into());

@@ -227,17 +227,22 @@ pub(crate) enum Later {
 }
 
 impl Later {
-    pub(super) fn of(arguments: &RenderArguments) -> Result<Self, CommandError> {
-        if let Some(file) = &arguments.before {
-            let documents = manifest::read(std::slice::from_ref(file))?;
+    /// Reads the file of `--before` or of `--ephemeral`. Pods without a namespace are in this one.
+    pub(crate) fn read(
+        before: Option<&str>,
+        ephemeral: Option<&str>,
+        namespace: &str,
+    ) -> Result<Self, CommandError> {
+        if let Some(file) = before {
+            let documents = manifest::read(&[file.to_owned()])?;
             let pods = documents.into_iter().filter(|it| it.kind == "Pod");
             let named = pods.map(|it| {
-                let namespace = it.namespace(&arguments.namespace).to_owned();
+                let namespace = it.namespace(namespace).to_owned();
                 ((namespace, it.name().to_owned()), it.value)
             });
             return Ok(Self::From(named.collect()));
         }
-        let Some(file) = &arguments.ephemeral else {
+        let Some(file) = ephemeral else {
             return Ok(Self::New);
         };
         let values = manifest::read_values(file)?.into_iter();
@@ -255,7 +260,7 @@ impl Later {
     }
 
     /// The pod as it will be, and what changes in it; none if nothing changes that an API server would let change.
-    fn apply(&self, pod: Value, mut request: PodRequest) -> Option<(Value, PodRequest)> {
+    pub(crate) fn apply(&self, pod: Value, mut request: PodRequest) -> Option<(Value, PodRequest)> {
         let (old, new) = match self {
             Self::New => return Some((pod, request)),
             Self::From(pods) => {
@@ -282,15 +287,27 @@ impl Later {
 
 // `--context`: objects that others are rendered with. They are not printed.
 
-/// Both would read it to its end.
+/// Only one may read standard input.
 pub(super) fn check_arguments(arguments: &RenderArguments) -> Result<(), CommandError> {
     let is_stdin = |file: &String| file == "-";
-    if arguments.files.iter().any(is_stdin) && arguments.context.iter().any(is_stdin) {
-        return Err(CommandError::Usage(
-            "-f - and --context - both read standard input: write one of them to a file".to_owned(),
-        ));
+    let read = [
+        ("-f", arguments.files.iter().any(is_stdin)),
+        ("--context", arguments.context.iter().any(is_stdin)),
+        ("--before", arguments.before.iter().any(is_stdin)),
+        ("--ephemeral", arguments.ephemeral.iter().any(is_stdin)),
+    ];
+    check_stdin(&read)
+}
+
+/// Of these arguments, with whether they read standard input, only one may.
+pub(crate) fn check_stdin(arguments: &[(&str, bool)]) -> Result<(), CommandError> {
+    let mut read = arguments.iter().filter(|(_, is_read)| *is_read);
+    match (read.next(), read.next()) {
+        (Some((first, _)), Some((second, _))) => Err(CommandError::Usage(format!(
+            "{first} - and {second} - both read standard input: write one of them to a file"
+        ))),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// Adds the context after the objects that were found. What is there already, word for word, is not added again.
