@@ -1,5 +1,8 @@
 //! Healing: pods that missed the chain are replaced, owner by owner.
 
+mod faults;
+
+use std::path::Path;
 use std::process::{Command, Output};
 
 use k8s_openapi::api::core::v1::Pod;
@@ -22,13 +25,28 @@ const EVICT: [&str; 4] = [
     "3s",
 ];
 
-/// An operator that has pods replaced, and the rights for it.
+/// An operator with the standard chain that has pods replaced.
 fn spawn(scene: &Scene, webhook: &Webhook, more: &[&str]) -> Operator {
+    spawn_with(scene, webhook, &standard(), more)
+}
+
+/// An operator that has pods replaced, and the rights for it.
+fn spawn_with(scene: &Scene, webhook: &Webhook, plugins: &Path, more: &[&str]) -> Operator {
     let (name, home) = (webhook.name.as_str(), webhook.home.as_str());
     let rights = ["--for", "heal", "--webhook-name", name];
     let rights = [&rights[..], &["--operator-namespace", home]].concat();
     scene.cluster.apply_text(&rbac(&rights));
-    webhook.spawn(&standard(), more)
+    webhook.spawn(plugins, more)
+}
+
+/// Waits until the first pod was evicted.
+async fn began(operator: &Operator) {
+    eventually("it began", async || {
+        (evicted(operator) >= 1.0)
+            .then_some(())
+            .ok_or_else(|| operator.tail(""))
+    })
+    .await;
 }
 
 fn passed(pod: &Pod) -> bool {
@@ -166,12 +184,7 @@ fn pods_that_missed_the_chain_are_replaced_owner_by_owner() {
         let mut operator = spawn(&scene, &webhook, &EVICT);
         webhook.configure(address(&operator).await, Policy::Ignore);
         operator.ready().await;
-        eventually("it began", async || {
-            (evicted(&operator) >= 1.0)
-                .then_some(())
-                .ok_or_else(|| operator.tail(""))
-        })
-        .await;
+        began(&operator).await;
         // A restart in the middle loses nothing.
         operator.kill();
         operator.restart();

@@ -10,7 +10,7 @@ use podloom_engine::sent::SendMetrics;
 use podloom_metrics::{By, metrics};
 use podloom_mutators::Slot;
 use podloom_turns::{Cause, Lines};
-use podloom_webhook::OwnerKind;
+use podloom_webhook::{CertificateSlot, OwnerKind};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tokio::time::{sleep, timeout};
@@ -28,6 +28,9 @@ const REST: Duration = Duration::from_secs(60);
 const AT_THE_LATEST: Duration = Duration::from_mins(5);
 /// How long a chain has to serve before pods of others are replaced: a ConfigMap reaches all replicas within about a minute.
 const SETTLED: Duration = Duration::from_mins(2);
+/// How long this replica has to be able to answer before it evicts anything: a new Pod of the operator needs as long until it is Ready and
+/// the Service leads to it, and until the API server trusts a new authority. A pod that comes earlier would miss the chain again.
+const ANSWERS: Duration = Duration::from_secs(15);
 /// How long one look may take.
 const LOOK_TIME: Duration = Duration::from_secs(600);
 const STEP: Duration = Duration::from_secs(1);
@@ -56,6 +59,8 @@ pub(super) struct HealTask {
     settings: Settings,
     owners: Arc<Vec<OwnerKind>>,
     slot: Arc<Slot>,
+    /// What it answers with; none without TLS.
+    certificate: Option<Arc<CertificateSlot>>,
     metrics: HealMetrics,
     sent: SendMetrics,
     instance: Option<String>,
@@ -68,6 +73,8 @@ pub(super) struct HealTask {
 struct Memory {
     /// The digest of the chain that serves, and since when it has been seen.
     chain: Option<(String, Instant)>,
+    /// Since when this replica has been able to answer.
+    answers: Option<Instant>,
     /// When it last looked, and of which chain that was.
     looked: Option<(Instant, String)>,
     healer: Option<Healer>,
@@ -100,6 +107,7 @@ impl HealTask {
             settings: Settings::new(heal.owners, heal.ready_within, &heal.banned, heal.older),
             owners: Arc::new(webhook.pod_owners.clone()),
             slot: Arc::clone(&state.slot),
+            certificate: state.certificate.clone(),
             metrics: HealMetrics::register(registry),
             sent: parts.metrics.events.clone(),
             instance: parts.instance.clone(),
@@ -128,7 +136,7 @@ impl HealTask {
     async fn round(&self, memory: &mut Memory, events: &Events) {
         let Some(chain) = self.slot.serving().chain.clone() else {
             // Nobody would answer for the new pods.
-            memory.chain = None;
+            (memory.chain, memory.answers) = (None, None);
             return;
         };
         let since = match &memory.chain {
@@ -149,6 +157,14 @@ impl HealTask {
         if is_due {
             self.look(memory, Expected::of(&chain)).await;
             memory.looked = Some((Instant::now(), chain.digest().to_owned()));
+        }
+        let certificate = self.certificate.as_ref();
+        if certificate.is_some_and(|slot| slot.status().is_err()) {
+            memory.answers = None;
+            return;
+        }
+        if memory.answers.get_or_insert_with(Instant::now).elapsed() < ANSWERS {
+            return;
         }
         // What was found before may no longer be so.
         let healer = memory.healer.as_mut().filter(|_| memory.problem.is_none());
