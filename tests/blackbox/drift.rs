@@ -236,6 +236,20 @@ fn what_missed_the_chain_is_found_and_mended() {
         });
         let mended = mended.await;
         assert_eq!(mended["chains"][0]["isThatOfPlugins"], true, "{mended}");
+
+        let label = ["label", "namespace", &scene.namespace, "mutate-"];
+        scene.cluster.kubectl(&label);
+        eventually("new pods do not pass the chain any more", async || {
+            let pod = scene.pods().create(&dry_run(), &plain_pod("later")).await;
+            let passed = pod.unwrap().annotations().contains_key(STAMP);
+            (!passed)
+                .then_some(())
+                .ok_or_else(|| "it passed".to_owned())
+        })
+        .await;
+        create(&scene, &plain_pod("later")).await;
+        let (code, found) = drift.found();
+        assert_eq!((code, &found["missed"]), (Some(0), &json!([])), "{found}");
     });
 }
 

@@ -31,6 +31,8 @@ volumePluginDir: /var/lib/kubelet/volume-plugins
 # By default a changed ConfigMap reaches its volume after about a minute.
 configMapAndSecretChangeDetectionStrategy: Watch
 syncFrequency: 1s
+staticPodPath: /var/lib/kubelet/static
+fileCheckFrequency: 1s
 resolvConf: /run/resolv.conf
 clusterDNS: [10.0.0.10]
 serializeImagePulls: false

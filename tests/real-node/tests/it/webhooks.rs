@@ -337,6 +337,7 @@ fn pods_wait_at_the_gate_without_them(cluster: &Cluster, pod: &NamedTempFile) {
             stamp => Err(stamp),
         }
     });
+    a_static_pod_gets_no_gate(cluster);
     let image = format!("--image={}", crate::sessions::IMAGE);
     cluster.kubectl(&["create", "deployment", "gated", "--namespace", TEAM, &image]);
     let waits = cluster.eventually("a pod waits", || {
@@ -368,6 +369,44 @@ fn pods_wait_at_the_gate_without_them(cluster: &Cluster, pod: &NamedTempFile) {
     cluster.kubectl(&["delete", "deployment", "gated", "--namespace", TEAM]);
     each("delete");
     cluster.set_failure_policy("Fail");
+}
+
+/// A kubelet starts what its files say, and the API server only hears of it.
+#[track_caller]
+fn a_static_pod_gets_no_gate(cluster: &Cluster) {
+    let directory = cluster.node.outside("/var/lib/kubelet/static");
+    let file = directory.join("static.json");
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "static", "namespace": TEAM },
+        "spec": { "containers": [{ "name": "a", "image": crate::sessions::IMAGE }] },
+    });
+    fs::create_dir_all(directory).unwrap();
+    fs::write(&file, pod.to_string()).unwrap();
+    let mirror = || {
+        let mut pods = cluster.get(&["pods", "--namespace", TEAM])["items"].take();
+        let mut pods = pods.as_array_mut().into_iter().flatten();
+        let mirror = pods
+            .find(|pod| !pod["metadata"]["annotations"]["kubernetes.io/config.mirror"].is_null());
+        mirror.map(Value::take)
+    };
+    let pod = cluster.eventually("the static pod runs", || {
+        let pod = mirror().ok_or("no mirror pod")?;
+        let is_running = pod["status"]["phase"] == "Running";
+        is_running
+            .then_some(pod.clone())
+            .ok_or_else(|| pod.to_string())
+    });
+    for nothing in [
+        &pod["spec"]["schedulingGates"],
+        &pod["metadata"]["annotations"]["podloom.dev/chain"],
+    ] {
+        assert!(nothing.is_null(), "{pod}");
+    }
+    fs::remove_file(file).unwrap();
+    cluster.eventually("it is gone", || match mirror() {
+        None => Ok(()),
+        Some(pod) => Err(pod.to_string()),
+    });
 }
 
 #[track_caller]
