@@ -1,6 +1,7 @@
 //! Healing: pods that missed the chain are replaced, owner by owner.
 
 mod faults;
+mod many;
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -141,13 +142,15 @@ fn create_others(scene: &Scene) {
     create(scene, &job);
 }
 
-/// What the cluster looks like after a restart in which pods came before the webhook did.
+/// What the cluster looks like after a restart in which pods came before the webhook did: open-telemetry/opentelemetry-operator#2901.
 #[test]
 fn pods_that_missed_the_chain_are_replaced_owner_by_owner() {
     blackbox_on(Cluster::without_operator, "heal", async |scene| {
         let webhook = Webhook::new(&scene, Route::Url);
         webhook.configure(NOBODY.parse().unwrap(), Policy::Ignore);
-        create(&scene, &workload("Deployment", "web", 3));
+        let mut web = workload("Deployment", "web", 3);
+        web["spec"]["template"]["metadata"]["labels"]["sidecar.podloom.dev/inject"] = json!("true");
+        create(&scene, &web);
         create(&scene, &workload("StatefulSet", "db", 2));
         create_others(&scene);
         let params = PostParams::default();
@@ -192,6 +195,10 @@ fn pods_that_missed_the_chain_are_replaced_owner_by_owner() {
         operator.ready().await;
         for (app, count) in [("web", 3), ("db", 2)] {
             all(&scene, app, count, |pod| is_ready(pod) && passed(pod)).await;
+        }
+        for pod in pods(&scene, "web").await {
+            let sidecars = pod.spec.as_ref().unwrap().init_containers.as_ref();
+            assert_eq!(sidecars.unwrap()[0].name, "companion");
         }
         let after = [pods(&scene, "kept").await, pods(&scene, "report").await];
         assert_eq!(after.map(|it| uids(&it)), before.map(|it| uids(&it)));

@@ -100,6 +100,13 @@ const SOAKS: [Soak; 14] = [
         needs: Needs::Operator,
     },
     Soak {
+        name: "heal",
+        what: "10,000 pods of 1,000 owners are replaced, 50 owners at once: of no more than these a pod is missing, and what each costs is printed",
+        command: "test --package podloom-tests --test blackbox heal::many -- --nocapture",
+        setting: Some(("PODLOOM_HEAL_OWNERS", "1000")),
+        needs: Needs::Operator,
+    },
+    Soak {
         name: "diff",
         what: "1,000 random pods as a real API server sends them, and twenty changes of the chain: the webhook answers differently exactly where podloom chain diff says so",
         command: "test --package podloom-tests --test blackbox the_webhook_answers_differently -- --nocapture",

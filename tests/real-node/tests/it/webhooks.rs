@@ -155,6 +155,7 @@ fn webhooks_of_the_guide_admit_all_while_they_roll_and_the_cluster_starts_withou
         cluster.shell(&line);
     }
     a_pod_of_kubectl_is_hardened_or_denied(&cluster);
+    a_job_with_a_sidecar_finishes(&cluster);
     the_authority_is_that_of_the_secret(&cluster);
     no_admission_fails_while_they_roll(&cluster, &pod);
     pods_wait_at_the_gate_without_them(&cluster, &pod);
@@ -197,6 +198,35 @@ fn a_pod_of_kubectl_is_hardened_or_denied(cluster: &Cluster) {
         denied.contains(&start) && denied.contains("privileged"),
         "{denied}"
     );
+}
+
+/// A sidecar that is an ordinary container goes on when the job is done, and the Job never ends: istio/istio#11045.
+#[track_caller]
+fn a_job_with_a_sidecar_finishes(cluster: &Cluster) {
+    let container = json!({ "name": "a", "image": crate::sessions::IMAGE, "args": ["end"] });
+    let job = json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": { "name": "report", "namespace": TEAM },
+        "spec": { "template": {
+            "metadata": { "labels": { "sidecar.podloom.dev/inject": "true" } },
+            "spec": { "restartPolicy": "Never", "containers": [container] },
+        } },
+    });
+    let file = NamedTempFile::new().unwrap();
+    fs::write(&file, job.to_string()).unwrap();
+    cluster.kubectl(&["create", "-f", file.path().to_str().unwrap()]);
+    cluster.eventually("the Job is complete", || {
+        let job = cluster.get(&["job", "report", "--namespace", TEAM]);
+        let is_done =
+            job["status"]["succeeded"] == 1 && job["status"]["completionTime"].is_string();
+        is_done
+            .then_some(())
+            .ok_or_else(|| job["status"].to_string())
+    });
+    let pods = cluster.get(&["pods", "--namespace", TEAM, "--selector=job-name=report"]);
+    let sidecar = &pods["items"][0]["status"]["initContainerStatuses"][0];
+    assert_eq!(sidecar["name"], "companion", "{pods}");
+    assert!(sidecar["state"]["terminated"].is_object(), "{pods}");
+    cluster.kubectl(&["delete", "job", "report", "--namespace", TEAM]);
 }
 
 /// The operator wrote its authority into all webhooks, with no other rights than those of deploy/.
