@@ -74,7 +74,7 @@ Examples:
   podloom run --plugins my-chain
 
 Exit codes: 0 success, 1 invalid input or a failed check, 2 wrong usage, 3 any other error,
-4 with --exit-code: chain diff found a difference, or drift found pods that missed the chain or were changed.";
+4 with --exit-code: chain diff found a difference, or drift found a pod that drifted.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {

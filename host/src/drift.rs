@@ -1,4 +1,4 @@
-//! `podloom drift`: which pods missed the chain, and which were changed after it.
+//! `podloom drift`: which pods missed the chain, were changed after it, or have ephemeral containers that it would deny or change.
 //!
 //! `read` reads a cluster, `judge` says of one pod what is to be said, `ephemeral` asks the chain about ephemeral containers, and `tally`
 //! counts by owner; the last three read nothing.
@@ -10,9 +10,8 @@ mod report;
 mod tally;
 mod webhook;
 
-use std::sync::Arc;
-
 use kube::Client;
+use podloom_mutators::Chain;
 
 pub(crate) use self::judge::{Expected, Judge, Need, Owner, Pod, Unwanted};
 pub(crate) use self::read::{each_pod, scan};
@@ -56,7 +55,7 @@ pub(crate) enum Unclear {
     Deployment,
     /// Anything: it is too large to be read.
     Size,
-    /// What the chain says of its ephemeral containers.
+    /// Whether the chain would deny or change its ephemeral containers.
     Ephemeral,
 }
 
@@ -75,9 +74,8 @@ impl Scope {
 }
 
 /// The chain that pods should have passed; none if the user does not name it.
-pub(crate) fn expected(arguments: &DriftArguments) -> Result<Option<Expected>, CommandError> {
-    let chain = arguments.plugins.as_deref().map(load::chain).transpose()?;
-    Ok(chain.map(|chain| Expected::of(&Arc::new(chain))))
+pub(crate) fn chain(arguments: &DriftArguments) -> Result<Option<Chain>, CommandError> {
+    arguments.plugins.as_deref().map(load::chain).transpose()
 }
 
 /// The error if it is not known which pods missed the chain.
@@ -90,11 +88,11 @@ pub(crate) fn unjudged(why: &str, scope: &Scope) -> CommandError {
 
 /// Looks at a cluster, and prints what drifted.
 pub(crate) fn run(arguments: &DriftArguments) -> Result<(), CommandError> {
-    let expected = expected(arguments)?;
+    let chain = chain(arguments)?;
     let (scope, findings) = block_on(async {
         let client = lists::connect().await?;
         let scope = Scope::of(arguments, &client);
-        let findings = scan(&client, &scope, expected).await?;
+        let findings = scan(&client, &scope, chain.as_ref()).await?;
         Ok::<_, CommandError>((scope, findings))
     })?;
     report::print(&findings, &scope, arguments.output)?;

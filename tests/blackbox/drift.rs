@@ -24,12 +24,16 @@ const LABELS: &str = "[{ name: labels, file: labels.wasm.gz, allow: [/metadata/l
 /// Another chain.
 const LATER: &str = "[{ name: labels, file: labels.wasm.gz, allow: [/metadata/labels], \
     config: { labels: [{ key: team, value: shop, mode: overwrite }] } }]";
-/// The first chain, with a plugin that judges ephemeral containers.
+/// The first chain, with plugins that deny or harden ephemeral containers, and one that fails on pods with the label `break`.
 const STRICT: &str = "[{ name: labels, file: labels.wasm.gz, allow: [/metadata/labels], \
     match: { selector: { matchExpressions: [{ key: outside, operator: DoesNotExist }] } }, \
     config: { labels: [{ key: team, value: core, mode: overwrite }] } }, \
     { name: policy, file: script.wasm.gz, match: { operations: [CREATE, UPDATE] }, config: { program: \
-    'for c in pod.containers([\"/image\"]) { if c.image.ends_with(\":forbidden\") { deny(`${c.name}: this image is forbidden`) } }' } }]";
+    'for c in pod.containers([\"/image\"]) { if c.image.ends_with(\":forbidden\") { deny(`${c.name}: this image is forbidden`) } }' } }, \
+    { name: hardening, file: hardening.wasm.gz, match: { operations: [CREATE, UPDATE] }, allow: \
+    [/spec/securityContext, '/spec/containers/*/securityContext', '/spec/initContainers/*/securityContext', '/spec/ephemeralContainers/*/securityContext'], \
+    config: { ephemeralContainers: harden } }, \
+    { name: breaks, file: breaks.wasm, allow: [/metadata/labels], match: { operations: [CREATE, UPDATE] }, failurePolicy: Ignore } ]";
 
 struct Drift<'s> {
     scene: &'s Scene,
@@ -272,18 +276,37 @@ fn ephemeral_containers_that_the_chain_would_deny_are_found() {
             plugins: bundle.path().to_owned(),
         };
         let _operator = webhook.operator(bundle.path(), &[]).await;
-        for name in ["debugged", "plain", "untouched"] {
-            create(&scene, &plain_pod(name)).await;
+        for name in ["debugged", "plain", "broken", "untouched"] {
+            let mut pod = plain_pod(name);
+            if name == "broken" {
+                pod.labels_mut().insert("break".to_owned(), String::new());
+            }
+            create(&scene, &pod).await;
         }
         // Nobody asks the webhook about them.
         debug(&scene, "debugged", "busybox:forbidden").await;
         debug(&scene, "plain", "busybox:1").await;
+        debug(&scene, "broken", "busybox:1").await;
         let (code, found) = drift.found();
         assert_eq!((code, &found["missed"]), (Some(4), &json!([])), "{found}");
-        assert_eq!(rows(&found, "ephemeral"), ["Pod debugged 1"], "{found}");
+        let rejected = ["Pod debugged 1", "Pod plain 1"];
+        assert_eq!(rows(&found, "ephemeral"), rejected, "{found}");
         let reasons = json!(["plugin policy denies the pod: debugger: this image is forbidden"]);
         assert_eq!(found["ephemeral"][0]["reasons"], reasons, "{found}");
-        assert_eq!(found["unclear"], json!([]), "{found}");
+        let first = found["ephemeral"][1]["reasons"][0].as_str().unwrap();
+        let start = "plugin hardening would write /spec/ephemeralContainers/[name=debugger]/securityContext";
+        assert!(first.starts_with(start), "{found}");
+        // A plugin failed, so nobody knows.
+        assert_eq!(found["unclear"][0]["pods"], 1, "{found}");
+        for row in found["ephemeral"].as_array().unwrap() {
+            drift.mend(row["whatToDo"].as_str().unwrap());
+        }
+        let (code, found) = drift.found();
+        assert_eq!(
+            (code, &found["ephemeral"]),
+            (Some(0), &json!([])),
+            "{found}"
+        );
         // Without the chain, nothing is known of them.
         let (code, found) = drift.json(&drift.admin(), &[]);
         assert_eq!((code, &found["ephemeral"]), (Some(0), &json!([])));

@@ -19,12 +19,10 @@ use serde_json::{Value, json};
 
 /// Nobody listens here.
 const NOBODY: &str = "127.0.0.1:9";
-const EVICT: [&str; 4] = [
-    "--webhook-heal=evict",
-    "--webhook-heal-ready-within=4s",
-    "--lease-duration",
-    "3s",
-];
+/// A replica that takes over does so soon.
+const EVICT: [&str; 3] = ["--webhook-heal=evict", "--lease-duration", "6s"];
+/// For tests of what is never ready. It must suffice for pods that are.
+const SOON: &str = "--webhook-heal-ready-within=15s";
 
 /// An operator with the standard chain that has pods replaced.
 fn spawn(scene: &Scene, webhook: &Webhook, more: &[&str]) -> Operator {
@@ -218,7 +216,7 @@ fn it_stops_where_a_new_pod_is_not_ready_and_where_it_missed_again() {
             all(&scene, app, 2, is_ready).await;
         }
         let mut args = EVICT.to_vec();
-        args.push("--webhook-heal-owners=1");
+        args.extend(["--webhook-heal-owners=1", SOON]);
         let operator = spawn(&scene, &webhook, &args);
         // It leads and has a chain, but the API server asks nobody.
         operator.ready().await;

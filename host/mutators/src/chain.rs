@@ -129,6 +129,11 @@ impl Chain {
         self.plugins.iter().any(|it| it.matches.takes_updates())
     }
 
+    /// Whether calls for pods keep the processors busy, so that work without haste should wait.
+    pub fn is_busy(&self) -> bool {
+        self.engine.is_busy()
+    }
+
     /// Whether a plugin may write labels. Nothing above them can be granted.
     pub fn writes_labels(&self) -> bool {
         let mut granted = self.plugins.iter().flat_map(|plugin| &plugin.allow);

@@ -82,7 +82,8 @@ Examples:
   # Which paths did the plugin sidecar write?
   podloom blame pod/debug -o json | jq '.paths | map_values(select(.plugin == \"sidecar\")) | keys'";
 
-/// Show which pods of a cluster missed the chain, and which were changed after it. Nothing is changed, unless --repair is given.
+/// Show which pods of a cluster missed the chain, were changed after it, or have ephemeral containers that it would deny or change.
+/// Nothing is changed, unless --repair is given.
 ///
 /// A pod has missed the chain if it has no stamp, although the webhook configuration is older than the pod and selects it now, and a
 /// plugin of the chain matches it now: it was created before its namespace got the label, for example, or while the webhook did not
@@ -93,8 +94,8 @@ Examples:
 /// chain had written. What somebody removed does not show there. The pods of Podloom's own Deployments have no stamp of their own if
 /// only the Deployment passed the chain; then the Deployment's stamp counts.
 ///
-/// A stamp says nothing of ephemeral containers, which kubectl debug adds later. With --plugins, the chain is asked about them: those
-/// that a plugin with UPDATE among its match.operations would deny or change now are listed, too.
+/// Ephemeral containers, which kubectl debug adds later, have no stamp. With --plugins, a pod is listed too if a plugin with UPDATE in
+/// match.operations would now deny or change its ephemeral containers.
 ///
 /// All are listed by namespace and owner, with what to do: new pods pass the chain. Pods of other chains are counted by chain, which
 /// is no error: they get the present chain when they are replaced. Pods that have ended or are being deleted do not count, nor do
@@ -104,7 +105,7 @@ Examples:
 /// pods of which something is not known for that reason are counted as unclear. So are pods that are larger than 512 KiB, which are not
 /// read.
 ///
-/// With --exit-code, the exit code is 4 if a pod is listed, and 0 if not. If the webhook configuration is not
+/// With --exit-code, the exit code is 4 if a pod drifted, and 0 if not. If the webhook configuration is not
 /// there, or you may not read it, nothing is known of pods that missed the chain; then it is 3 instead of 0.
 #[derive(Args, Debug)]
 #[command(after_long_help = DRIFT_EXAMPLES)]
@@ -129,7 +130,7 @@ pub(crate) struct DriftArguments {
     #[arg(long, value_name = "NAME", default_value = WEBHOOK_NAME, value_parser = object_name)]
     pub(crate) webhook_configuration: String,
 
-    /// Exit with code 4 if a pod is listed, and with 3 if nothing is known of pods that missed the chain.
+    /// Exit with code 4 if a pod drifted, and with 3 if nothing is known of pods that missed the chain.
     #[arg(long)]
     pub(crate) exit_code: bool,
 

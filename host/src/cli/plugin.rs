@@ -141,7 +141,7 @@ pub(crate) struct TestArguments {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) pod: Option<String>,
 
-    /// A file with the pods of --pod as they are now: the plugin sees what changes in them. Others are new.
+    /// A file with the same pods before a change; --pod has them after it. They are matched by namespace and name.
     #[arg(long, value_name = "FILE", requires = "pod")]
     pub(crate) before: Option<String>,
 

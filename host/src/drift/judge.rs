@@ -1,17 +1,16 @@
 //! What is to be said of one pod.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::sync::Arc;
 
 use jiff::Timestamp;
 use podloom_api::names::{self, condition};
-use podloom_mutation::{Dimension, PodRequest, texts};
+use podloom_mutation::{Dimension, Operation, PodRequest, texts};
 use podloom_mutators::{CHAIN, Chain, MUTATIONS, Match, MutationEntry};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::Unclear;
-use super::webhook::{Asked, Webhook};
+use super::webhook::Webhook;
 use crate::managed_fields::{Entry, ManagedFields};
 use crate::manifest::{self, metadata};
 use crate::output::short;
@@ -24,8 +23,6 @@ pub(crate) struct Expected {
     pub(crate) digest: String,
     /// The names of its plugins, and on which pods they run.
     pub(crate) plugins: Vec<(String, Match)>,
-    /// What says whether ephemeral containers are right; none if nobody asks.
-    pub(crate) chain: Option<Arc<Chain>>,
 }
 
 /// Judges pods.
@@ -105,11 +102,11 @@ impl Need {
 }
 
 impl Expected {
-    pub(crate) fn of(chain: &Arc<Chain>) -> Self {
+    pub(crate) fn of(chain: &Chain) -> Self {
         let plugins = chain.plugins().iter();
         Self {
             digest: chain.digest().to_owned(),
-            chain: Some(Arc::clone(chain)),
+
             plugins: plugins
                 .map(|plugin| (plugin.name.clone(), plugin.selection().clone()))
                 .collect(),
@@ -197,16 +194,16 @@ impl Judge {
 
     /// Whether the webhook would be asked about such a pod now.
     fn selects(&self, pod: &Pod<'_>) -> Result<bool, Unclear> {
-        self.is_asked(Asked::NewPod, pod)
+        self.is_asked(Operation::Create, pod)
     }
 
-    /// Whether the webhook would be asked this about such a pod now.
-    pub(super) fn is_asked(&self, asked: Asked, pod: &Pod<'_>) -> Result<bool, Unclear> {
+    /// Whether the webhook would be asked about such a pod now: a new one, or one that gets ephemeral containers.
+    pub(super) fn is_asked(&self, operation: Operation, pod: &Pod<'_>) -> Result<bool, Unclear> {
         let namespace = self.namespaces.get(pod.namespace()).labels;
         let is_known = self.namespaces.contains(pod.namespace());
         let (namespace, knows_chain) = ((&namespace, is_known), self.expected.is_some());
         self.webhook
-            .selects(asked, namespace, &pod.labels(), knows_chain)
+            .selects(operation, namespace, &pod.labels(), knows_chain)
     }
 
     /// If no plugin matches the labels of a pod, none runs, so none changes them for another one.
@@ -374,6 +371,10 @@ impl Pod<'_> {
 
     pub(crate) fn labels(&self) -> BTreeMap<String, String> {
         texts(self.0, "labels")
+    }
+
+    pub(super) fn has_ephemeral_containers(&self) -> bool {
+        self.0.pointer("/spec/ephemeralContainers").is_some()
     }
 
     /// Whether it is no matter: it has ended, is being deleted, waits at the gate, or only mirrors a file of a node.

@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::{Api, Client};
+use podloom_api::names::annotation::LAST_APPLIED;
 use podloom_mutation::{NamespaceMetadata, texts};
+use podloom_mutators::Chain;
 use serde_json::Value;
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
-use super::ephemeral::Trial;
+use super::ephemeral::Reviewer;
 use super::judge::{Expected, Judge, Passed, Pod, controller};
 use super::tally::{Findings, Id, Tally};
 use super::webhook::Webhook;
@@ -30,7 +32,14 @@ const WORK: Duration = Duration::from_millis(5);
 const REST: u32 = 3;
 
 /// How many bytes of annotations are kept of a namespace.
-const ANNOTATIONS: usize = 4 << 10;
+const LARGE: usize = 4 << 10;
+
+/// Whether annotations of namespaces are kept: only plugins read them.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Annotations {
+    Kept,
+    LeftOut,
+}
 
 /// Lets others work, too.
 struct Pace {
@@ -46,24 +55,30 @@ struct Reading<'s> {
     pace: Pace,
 }
 
-/// What drifted in a cluster, and what could not be read. If the chain is not known, each pod that the webhook selects counts as one
+/// What drifted in a cluster, and what could not be read. If there is no chain, each pod that the webhook selects counts as one
 /// that a plugin matches.
 pub(crate) async fn scan(
     client: &Client,
     scope: &Scope,
-    expected: Option<Expected>,
+    chain: Option<&Chain>,
 ) -> Result<Findings, CommandError> {
     let mut reading = Reading::of(client, scope);
-    let mut tally = Tally::new(expected.as_ref().map(|it| it.digest.clone()), scope.reader);
-    let judge = reading.judge(expected).await?;
-    let mut trial = Trial::new(&judge);
+    let mut tally = Tally::new(chain.map(|it| it.digest().to_owned()), scope.reader);
+    let asked = chain.filter(|it| it.takes_updates());
+    let annotations = match asked {
+        Some(_) => Annotations::Kept,
+        None => Annotations::LeftOut,
+    };
+    let judge = reading.judge(chain.map(Expected::of), annotations).await?;
+    let mut reviewer = asked.map(|chain| Reviewer::new(&judge, chain));
     let count = |pod: Option<Pod<'_>>| {
         let Some(pod) = pod else {
             tally.add_unread();
             return;
         };
         tally.add(&pod, judge.judge(&pod));
-        if let Some(found) = trial.of(&pod) {
+        let found = reviewer.as_mut().and_then(|it| it.review(&pod));
+        if let Some(found) = found {
             tally.add_ephemeral(&pod, found);
         }
     };
@@ -87,7 +102,7 @@ pub(crate) async fn each_pod(
     mut take: impl FnMut(&Judge, &Pod<'_>),
 ) -> Result<(Judge, Vec<Skipped>), CommandError> {
     let mut reading = Reading::of(client, scope);
-    let judge = reading.judge(expected).await?;
+    let judge = reading.judge(expected, Annotations::LeftOut).await?;
     let take = |pod: Option<Pod<'_>>| {
         if let Some(pod) = pod {
             take(&judge, &pod);
@@ -112,11 +127,13 @@ impl<'s> Reading<'s> {
 }
 
 impl Reading<'_> {
-    async fn judge(&mut self, expected: Option<Expected>) -> Result<Judge, CommandError> {
-        let mut chains = expected.iter().filter_map(|it| it.chain.as_ref());
-        let asks = chains.any(|chain| chain.takes_updates());
+    async fn judge(
+        &mut self,
+        expected: Option<Expected>,
+        annotations: Annotations,
+    ) -> Result<Judge, CommandError> {
         let webhook = self.webhook().await?;
-        let (namespaces, large_namespaces) = self.namespaces(asks).await?;
+        let (namespaces, large_namespaces) = self.namespaces(annotations).await?;
         Ok(Judge {
             webhook,
             namespaces,
@@ -151,10 +168,10 @@ impl Reading<'_> {
         }
     }
 
-    /// The labels of namespaces; their annotations only if the chain is asked. Those with more annotations than are kept come last.
+    /// What namespaces say of themselves, and the names of those whose annotations are too large to be kept.
     async fn namespaces(
         &mut self,
-        asks: bool,
+        annotations: Annotations,
     ) -> Result<(Namespaces, HashSet<String>), CommandError> {
         let mut place = Place::new("v1", "namespaces");
         let name = self.scope.namespace.as_ref();
@@ -167,10 +184,12 @@ impl Reading<'_> {
                 labels: texts(namespace, "labels"),
                 ..NamespaceMetadata::default()
             };
-            if asks {
-                let annotations = texts(namespace, "annotations");
+            if annotations == Annotations::Kept {
+                let mut annotations = texts(namespace, "annotations");
+                // It may be long, and plugins never see it.
+                annotations.remove(LAST_APPLIED);
                 let sizes = annotations.iter().map(|(key, text)| key.len() + text.len());
-                match sizes.sum::<usize>() > ANNOTATIONS {
+                match sizes.sum::<usize>() > LARGE {
                     true => drop(large.insert(name.clone())),
                     false => about.annotations = annotations,
                 }

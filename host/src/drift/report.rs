@@ -38,7 +38,7 @@ fn why(unclear: Unclear) -> &'static str {
             "they are larger than 512 KiB, or nested too deep, so they were not looked at"
         }
         Unclear::Ephemeral => {
-            "the chain could not say whether their ephemeral containers are right"
+            "it is not known whether the chain would deny or change their ephemeral containers"
         }
         Unclear::Deployment => "the stamps on the Deployments of their tunnels could not be read",
     }
@@ -299,8 +299,11 @@ fn mend(row: &Row) -> String {
             format!("kubectl delete pod {names} -n {namespace}{more}")
         }
         // The API server refuses a new pod with ephemeral containers.
-        "Pod" if !row.reasons.is_empty() => {
-            format!("delete pod {name}, and create it again without ephemeral containers")
+        "Pod" if row.is_debugged => {
+            let without = r#"[{"op":"remove","path":"/spec/ephemeralContainers"}]"#;
+            format!(
+                "kubectl get pod {name} -n {namespace} -o yaml | kubectl patch --local -f - --type=json -p '{without}' -o yaml | kubectl replace --force -f -"
+            )
         }
         "Pod" => {
             format!("kubectl get pod {name} -n {namespace} -o yaml | kubectl replace --force -f -")

@@ -61,6 +61,8 @@ struct Owned {
     ephemeral: Named,
     /// What the chain says of the first ones.
     reasons: BTreeSet<String>,
+    /// Whether a pod has ephemeral containers.
+    is_debugged: bool,
 }
 
 /// Pods, and the names of the first ones.
@@ -123,7 +125,7 @@ impl Tally {
 
     /// Counts a pod for its ephemeral containers, beside what else is said of it.
     pub(super) fn add_ephemeral(&mut self, pod: &Pod<'_>, found: Ephemeral) {
-        let Ephemeral::Missed(reason) = found else {
+        let Ephemeral::Rejected(reason) = found else {
             *self.findings.unclear.entry(Unclear::Ephemeral).or_default() += 1;
             return;
         };
@@ -216,6 +218,9 @@ impl Tally {
                 self.counts(&owned.namespace).ephemeral += owned.ephemeral.pods;
                 let row = owned.row(&mut ephemeral, &owned.ephemeral);
                 row.reasons.append(&mut owned.reasons);
+                while row.reasons.len() > NAMES {
+                    row.reasons.pop_last();
+                }
             }
             for (why, pods) in &owned.unstamped {
                 self.add_unstamped(&mut missed, &owned, (why, pods));
@@ -249,7 +254,7 @@ impl Tally {
                 };
             }
         }
-        self.owners.entry(id).or_insert_with(|| Owned {
+        let owned = self.owners.entry(id).or_insert_with(|| Owned {
             namespace: namespace.to_owned(),
             owner,
             is_unresolved: false,
@@ -263,7 +268,10 @@ impl Tally {
             is_template_changed: false,
             ephemeral: Named::default(),
             reasons: BTreeSet::new(),
-        })
+            is_debugged: false,
+        });
+        owned.is_debugged |= pod.has_ephemeral_containers();
+        owned
     }
 
     /// Counts pods that passed a chain.
@@ -368,6 +376,7 @@ impl Owned {
             name: name.clone(),
             ..Row::default()
         });
+        row.is_debugged |= self.is_debugged;
         row.pods += pods.pods;
         row.names.extend(pods.names.iter().cloned());
         row.names.sort();
@@ -457,6 +466,9 @@ pub(crate) struct Row {
     /// Of pods with ephemeral containers: what the chain says of the first ones.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) reasons: BTreeSet<String>,
+    /// Whether a pod has ephemeral containers.
+    #[serde(skip)]
+    pub(crate) is_debugged: bool,
     /// Whether the template that the owner makes pods of was changed.
     #[serde(skip)]
     pub(crate) is_template_changed: bool,

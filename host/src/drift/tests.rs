@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
-use podloom_mutation::NamespaceMetadata;
+use podloom_mutation::{NamespaceMetadata, Operation};
 use podloom_mutators::Match;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use super::judge::{
 };
 use super::report::{json_of, text_of};
 use super::tally::{Findings, Id, MORE_OWNERS, Tally};
-use super::webhook::{Asked, Webhook};
+use super::webhook::Webhook;
 use super::{Reader, Scope};
 use crate::feed::Skipped;
 use crate::render::Namespaces;
@@ -65,7 +65,6 @@ impl Case {
             namespaces,
             large_namespaces: HashSet::new(),
             expected: plugins.map(|plugins| Expected {
-                chain: None,
                 digest: "now".to_owned(),
                 plugins: plugins.into_iter().collect(),
             }),
@@ -90,7 +89,7 @@ impl Case {
             if let Some(reason) = self.ephemeral.get(pod.name()) {
                 let found = match reason.as_str() {
                     "" => Ephemeral::Unclear,
-                    reason => Ephemeral::Missed(reason.to_owned()),
+                    reason => Ephemeral::Rejected(reason.to_owned()),
                 };
                 tally.add_ephemeral(&pod, found);
             }
@@ -313,7 +312,7 @@ fn the_webhook_for_later_changes_says_which_ephemeral_containers_count() {
     let asked = |case: &Case, namespace: &str| {
         let pod = completed(&json!({ "metadata": { "name": "a", "namespace": namespace } }));
         let judge = case.judge();
-        [Asked::NewPod, Asked::Ephemeral].map(|asked| judge.is_asked(asked, &Pod(&pod)))
+        [Operation::Create, Operation::EphemeralContainers].map(|it| judge.is_asked(it, &Pod(&pod)))
     };
     let mut case: Case = serde_saphyr::from_str(CLUSTER).unwrap();
     // If there is none, that for new pods does.

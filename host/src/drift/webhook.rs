@@ -8,6 +8,7 @@ use k8s_openapi::api::admissionregistration::v1::{
     MatchCondition, MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+use podloom_mutation::Operation;
 use podloom_mutators::CHAIN;
 
 use super::Unclear;
@@ -27,14 +28,6 @@ pub(super) enum Webhook {
     Unread,
 }
 
-/// What a webhook is asked about.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Asked {
-    NewPod,
-    /// As about new pods, if no webhook is called for these.
-    Ephemeral,
-}
-
 impl Webhook {
     pub(super) fn of(configuration: &MutatingWebhookConfiguration) -> Self {
         let created = configuration.metadata.creation_timestamp.as_ref();
@@ -47,11 +40,12 @@ impl Webhook {
         }
     }
 
-    /// Whether a pod with these labels, in a namespace with these ones, would be sent to one of the webhooks now. What a condition that
-    /// was made from a chain leaves out counts as sent if the chain is known, since its plugins say whether one takes the pod.
+    /// Whether a pod with these labels, in a namespace with these ones, would be sent to one of the webhooks now: a new one, or one that
+    /// gets ephemeral containers. If no webhook is called for these, that for new pods decides. What a condition that was made from a
+    /// chain leaves out counts as sent if the chain is known, since its plugins say whether one takes the pod.
     pub(super) fn selects(
         &self,
-        asked: Asked,
+        operation: Operation,
         namespace: Labels<'_>,
         pod: &BTreeMap<String, String>,
         knows_chain: bool,
@@ -63,9 +57,9 @@ impl Webhook {
             Self::Absent => return Ok(false),
             Self::Unread => return Err(Unclear::Configuration),
         };
-        let hooks = match asked {
-            Asked::Ephemeral if !ephemeral.is_empty() => ephemeral,
-            Asked::Ephemeral | Asked::NewPod => new,
+        let hooks = match operation {
+            Operation::EphemeralContainers if !ephemeral.is_empty() => ephemeral,
+            _ => new,
         };
         any_selects(hooks, namespace, pod, knows_chain)
     }

@@ -27,7 +27,7 @@ const LISTED: usize = 50;
 /// # Errors
 /// If some should be replaced, and were not.
 pub(crate) fn repair(arguments: &DriftArguments) -> Result<(), CommandError> {
-    let expected = drift::expected(arguments)?;
+    let expected = drift::chain(arguments)?.as_ref().map(Expected::of);
     block_on(async {
         let client = lists::connect().await?;
         let scope = Scope::of(arguments, &client);

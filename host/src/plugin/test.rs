@@ -171,11 +171,13 @@ fn try_file(
     let mut tried = Tried::default();
     let mut texts = Vec::new();
     for (document, subject) in subjects(&documents, &arguments.namespace, output::warn)? {
-        let Some(subject) = changed(document, subject, later) else {
-            let message = "nothing changes that may change in a pod that exists";
-            tried.errors.push(document.diagnostic(&[], message));
-            tried.pods.push((document.title(), TrialOutcome::Failed));
-            continue;
+        let subject = match changed(document, subject, later) {
+            Ok(subject) => subject,
+            Err(message) => {
+                tried.errors.push(document.diagnostic(&[], message));
+                tried.pods.push((document.title(), TrialOutcome::Failed));
+                continue;
+            }
         };
         let outcome = match trial::of(chain, &subject) {
             Ok(trial) => {
@@ -211,13 +213,22 @@ fn try_file(
     Ok(tried)
 }
 
-/// A pod with what changes in it; none if nothing does. Templates make new pods.
-fn changed(document: &Document, subject: Subject, later: &Later) -> Option<Subject> {
+/// A pod with what changes in it; an error says why nothing does. Templates make new pods.
+fn changed(document: &Document, subject: Subject, later: &Later) -> Result<Subject, &'static str> {
     if manifest::kind(document) != DocumentKind::Pod {
-        return Some(subject);
+        return Ok(subject);
     }
-    let (pod, request) = later.apply(subject.pod, subject.request)?;
-    Some(Subject { pod, request })
+    let Subject { pod, request } = subject;
+    if !later.has_before(&request) {
+        return Err(
+            "the file of the pods before has none of this namespace and name: give both the same",
+        );
+    }
+    let changed = later.apply(pod, request);
+    let (pod, request) = changed.ok_or(
+        "it differs in nothing that may change in a pod that exists: images, tolerations, resources, ephemeral containers",
+    )?;
+    Ok(Subject { pod, request })
 }
 
 // Cases in a directory: NAME.pod.yaml, NAME.golden.yaml, and optionally NAME.config.yaml, and NAME.before.yaml or NAME.ephemeral.yaml.
@@ -342,7 +353,10 @@ fn try_chain(arguments: &TestArguments) -> Result<(), CommandError> {
     let mut pods: Vec<String> = arguments.pod.iter().cloned().collect();
     if let Some(directory) = &arguments.cases {
         let cases = cases_of(directory)?;
-        pods.extend(cases.iter().map(|case| case.pod.display().to_string()));
+        let new = cases
+            .iter()
+            .filter(|case| case.before.is_none() && case.ephemeral.is_none());
+        pods.extend(new.map(|case| case.pod.display().to_string()));
     }
     // Standard input was read to its end before.
     pods.retain(|pod| pod != "-");

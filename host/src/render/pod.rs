@@ -259,6 +259,15 @@ impl Later {
         }
     }
 
+    /// Whether it says what the pod was before, if it says so of any.
+    pub(crate) fn has_before(&self, request: &PodRequest) -> bool {
+        let named = || (request.namespace.clone(), request.name.clone());
+        match self {
+            Self::From(pods) => pods.contains_key(&named()),
+            Self::New | Self::Debugged(_) => true,
+        }
+    }
+
     /// The pod as it will be, and what changes in it; none if nothing changes that an API server would let change.
     pub(crate) fn apply(&self, pod: Value, mut request: PodRequest) -> Option<(Value, PodRequest)> {
         let (old, new) = match self {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use kube::Client;
 use podloom_metrics::{By, Scraped, Shown, gauges, metrics};
-use podloom_mutators::Slot;
+use podloom_mutators::{Chain, Slot};
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::parts::Parts;
 use super::state::OperatorState;
-use crate::drift::{Counts, Expected, Reader, Scope, Unclear, scan};
+use crate::drift::{Counts, Reader, Scope, Unclear, scan};
 use crate::error::CommandError;
 
 /// How long one look at the cluster may take.
@@ -103,9 +103,8 @@ impl DriftTask {
         let Some(chain) = self.slot.serving().chain.clone() else {
             return Ok(None);
         };
-        let expected = Expected::of(&chain);
         let (client, scopes) = (self.client.clone(), Arc::clone(&self.scopes));
-        let looking = async move { timeout(TIMEOUT, look(&client, &scopes, &expected)).await };
+        let looking = async move { timeout(TIMEOUT, look(&client, &scopes, &chain)).await };
         match apart(looking).await? {
             Ok(Ok(found)) => Ok(Some(found)),
             Ok(Err(CommandError::Other(error))) => Err(format!("{error:#}")),
@@ -130,22 +129,26 @@ pub(super) async fn apart<T: Send + 'static>(
     looked.ok_or_else(|| "it was stopped".to_owned())
 }
 
-async fn look(
-    client: &Client,
-    scopes: &[Scope],
-    expected: &Expected,
-) -> Result<Found, CommandError> {
+async fn look(client: &Client, scopes: &[Scope], chain: &Chain) -> Result<Found, CommandError> {
     let (mut counts, mut skipped) = (Vec::new(), Vec::new());
     for scope in scopes {
-        let findings = scan(client, scope, Some(expected.clone())).await?;
+        let findings = scan(client, scope, Some(chain)).await?;
         counts.extend(findings.namespaces);
         let texts = findings
             .skipped
             .iter()
             .map(|it| format!("{}: {}", it.what, it.why));
-        let has_large = findings.unclear.contains_key(&Unclear::Size);
-        let large = has_large.then(|| "pods: some are too large to be read".to_owned());
-        for text in texts.chain(large) {
+        let unclear = [
+            (Unclear::Size, "pods: some are too large to be read"),
+            (
+                Unclear::Ephemeral,
+                "pods: of some it is not known whether the chain would deny or change their ephemeral containers",
+            ),
+        ];
+        let unclear = unclear.iter();
+        let unclear = unclear.filter(|(it, _)| findings.unclear.contains_key(it));
+        let unclear = unclear.map(|(_, text)| (*text).to_owned());
+        for text in texts.chain(unclear) {
             if !skipped.contains(&text) {
                 skipped.push(text);
             }
@@ -236,7 +239,7 @@ fn write(latest: Option<&Latest>, mut encoder: DescriptorEncoder<'_>) -> fmt::Re
                 (labels, pods)
             })
         });
-    let help = "Pods that missed the chain, that were changed after it, that passed an older one, or with ephemeral containers that it would deny or change";
+    let help = "Pods that missed the chain, that were changed after it, that passed an older one, or that have ephemeral containers which the chain would deny or change";
     gauges(&mut encoder, "drift_pods", help, series)
 }
 

@@ -28,8 +28,8 @@ const REST: Duration = Duration::from_secs(60);
 const AT_THE_LATEST: Duration = Duration::from_mins(5);
 /// How long a chain has to serve before pods of others are replaced: a ConfigMap reaches all replicas within about a minute.
 const SETTLED: Duration = Duration::from_mins(2);
-/// How long this replica has to be able to answer before it evicts anything: a new Pod of the operator needs as long until it is Ready and
-/// the Service leads to it, and until the API server trusts a new authority. A pod that comes earlier would miss the chain again.
+/// How long this replica must be able to answer before it evicts. A new replica needs this time to become Ready, to get into the Service,
+/// and until the API server trusts a new authority; a pod that is created earlier misses the chain again.
 const ANSWERS: Duration = Duration::from_secs(15);
 /// How long one look may take.
 const LOOK_TIME: Duration = Duration::from_secs(600);
@@ -82,6 +82,15 @@ struct Memory {
     found: usize,
     /// Why the last look failed. It is logged once, and nothing is evicted until one succeeds.
     problem: Option<String>,
+}
+
+impl Memory {
+    /// Whether this replica has been able to answer for long enough. After a gap, the time begins again.
+    fn has_answered(&mut self, can_answer: bool, now: Instant) -> bool {
+        self.answers = can_answer.then(|| self.answers.unwrap_or(now));
+        self.answers
+            .is_some_and(|since| now.duration_since(since) >= ANSWERS)
+    }
 }
 
 impl HealTask {
@@ -159,11 +168,8 @@ impl HealTask {
             memory.looked = Some((Instant::now(), chain.digest().to_owned()));
         }
         let certificate = self.certificate.as_ref();
-        if certificate.is_some_and(|slot| slot.status().is_err()) {
-            memory.answers = None;
-            return;
-        }
-        if memory.answers.get_or_insert_with(Instant::now).elapsed() < ANSWERS {
+        let can_answer = certificate.is_none_or(|slot| slot.status().is_ok());
+        if !memory.has_answered(can_answer, Instant::now()) {
             return;
         }
         // What was found before may no longer be so.
@@ -314,5 +320,30 @@ impl Drop for Shown<'_> {
         }
         manual.set(0);
         stopped.set(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::Memory;
+
+    #[test]
+    fn it_begins_when_it_could_answer_for_a_while_without_a_gap() {
+        let (mut memory, began) = (Memory::default(), Instant::now());
+        for (second, can_answer, begins) in [
+            (0, false, false),
+            (20, true, false),
+            (34, true, false),
+            (35, true, true),
+            (36, false, false),
+            (37, true, false),
+            (51, true, false),
+            (52, true, true),
+        ] {
+            let now = began + Duration::from_secs(second);
+            assert_eq!(memory.has_answered(can_answer, now), begins, "{second}");
+        }
     }
 }

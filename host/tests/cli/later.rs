@@ -166,7 +166,7 @@ fn cases_of_a_plugin_can_be_changes_of_pods_that_exist() {
     );
     fs::remove_file(directory.path().join("other.before.yaml")).expect("it is there");
     let ran = try_cases(directory.path(), &[]).unwrap();
-    for error in ["nothing changes that may change", "keep one of them"] {
+    for error in ["differs in nothing that may change", "keep one of them"] {
         assert!(ran.stderr.contains(error), "{error}: {}", ran.text());
     }
 }
@@ -198,6 +198,16 @@ fn one_pod_of_a_plugin_can_be_a_change() {
     );
     assert!(
         !ran.stdout.contains("/spec/containers/[name=web]"),
+        "{}",
+        ran.text()
+    );
+    let other = POD.replace("name: web, namespace", "name: other, namespace");
+    fs::write(directory.path().join("other.yaml"), other).unwrap();
+    let fixed = ["plugin", "test", plugin, "--chain", chain];
+    let given = ["--pod", "pod.yaml", "--before", "other.yaml"];
+    let ran = podloom_in(directory.path(), &[&fixed[..], &given].concat(), "");
+    assert!(
+        ran.stderr.contains("has none of this namespace and name"),
         "{}",
         ran.text()
     );

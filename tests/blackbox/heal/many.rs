@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt;
 use kube::api::ListParams;
+use kube::{Api, ResourceExt};
 use podloom_tests::usage::usage;
 use podloom_tests::webhook::{Policy, Route, Webhook, address};
 use podloom_tests::{Change, Cluster, Operator, Scene, blackbox_within, eventually_within};
@@ -47,36 +48,47 @@ impl Size {
     }
 }
 
-/// Waits until so many pods are ready, and all of them passed the chain, or none did.
-async fn all_pods(scene: &Scene, size: Size, have_passed: bool) {
-    eventually_within(
-        "all pods are as they should be",
-        size.patience(),
-        async || {
-            let pods = scene.pods().list(&ListParams::default()).await;
-            let pods = pods.map_err(|error| error.to_string())?.items;
-            let good = pods
-                .iter()
-                .filter(|pod| is_ready(pod) && is_there(pod) && passed(pod) == have_passed);
-            let good = good.count();
-            (good == size.all() && pods.len() == good)
-                .then_some(())
-                .ok_or_else(|| format!("{good} of {}", pods.len()))
-        },
-    )
+/// Waits until all pods are ready. Lists of many pods would cost more than what is measured.
+async fn all_are_ready(scene: &Scene, size: Size) {
+    let deployments: Api<Deployment> = Api::namespaced(scene.client.clone(), &scene.namespace);
+    eventually_within("all pods are ready", size.patience(), async || {
+        let all = deployments.list(&ListParams::default()).await;
+        let all = all.map_err(|error| error.to_string())?.items;
+        let ready = all
+            .iter()
+            .filter_map(|it| it.status.as_ref()?.ready_replicas);
+        let ready: i32 = ready.sum();
+        (usize::try_from(ready) == Ok(size.all()))
+            .then_some(())
+            .ok_or_else(|| format!("{ready} of {}", size.all()))
+    })
     .await;
+}
+
+/// Waits until all pods were evicted, and others are there that passed the chain.
+async fn all_are_healed(scene: &Scene, size: Size, operator: &Operator) {
+    eventually_within("all were evicted", size.patience(), async || {
+        let pods = evicted(operator);
+        (pods >= size.all() as f64)
+            .then_some(())
+            .ok_or_else(|| pods.to_string())
+    })
+    .await;
+    all_are_ready(scene, size).await;
+    let pods = scene.pods().list(&ListParams::default()).await.unwrap();
+    assert!(pods.items.iter().all(passed));
 }
 
 fn is_there(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_none()
 }
 
-/// The most owners of which a pod was missing at once, and the most pods that one was missing.
-fn most_missing(changes: &[Change<Pod>], from: usize, size: Size) -> (usize, usize) {
+/// The most owners of which a pod was missing at once, and the most pods that one was missing, since all were there for the first time.
+fn most_missing(changes: &[Change<Pod>], size: Size) -> (usize, usize) {
     let mut ready: HashMap<String, HashSet<String>> = HashMap::new();
     let mut missing: HashMap<String, usize> = HashMap::new();
-    let (mut owners, mut pods) = (0, 0);
-    for (index, change) in changes.iter().enumerate() {
+    let (mut owners, mut pods, mut was_whole) = (0, 0, false);
+    for change in changes {
         let pod = change.object();
         let owner = pod.owner_references()[0].uid.clone();
         let of_owner = ready.entry(owner.clone()).or_default();
@@ -89,7 +101,8 @@ fn most_missing(changes: &[Change<Pod>], from: usize, size: Size) -> (usize, usi
             0 => drop(missing.remove(&owner)),
             some => drop(missing.insert(owner, some)),
         }
-        if index >= from {
+        was_whole |= missing.is_empty() && ready.len() == size.owners;
+        if was_whole {
             owners = owners.max(missing.len());
             pods = pods.max(missing.values().copied().max().unwrap_or_default());
         }
@@ -110,7 +123,7 @@ fn print_costs(scene: &Scene, webhook: &Webhook, operator: &Operator, began: Ins
     }
     let used = usage(operator.id()).unwrap();
     let mebibytes = |bytes: u64| bytes / (1 << 20);
-    println!(
+    eprintln!(
         "heal: {pods} pods in {seconds:.0} s; {:.1} ms of CPU for each; at most {} MiB, {} MiB of it anonymous at the end",
         used.cpu.as_secs_f64() * 1e3 / pods,
         mebibytes(used.peak),
@@ -120,7 +133,7 @@ fn print_costs(scene: &Scene, webhook: &Webhook, operator: &Operator, began: Ins
         .into_iter()
         .map(|(request, count)| (request, count as f64 / pods));
     for (request, of_each) in each.filter(|(_, it)| *it > 0.01) {
-        println!("heal: {request}: {of_each:.2} for each");
+        eprintln!("heal: {request}: {of_each:.2} for each");
     }
 }
 
@@ -139,19 +152,16 @@ fn of_few_owners_one_pod_is_missing_at_once() {
                 &workload("Deployment", &format!("w{number}"), replicas),
             );
         }
-        all_pods(&scene, size, false).await;
-        let from = seen.changes().len();
+        all_are_ready(&scene, size).await;
         let at_once = size.at_once.to_string();
         let flags = ["--webhook-heal=evict", "--webhook-heal-owners", &at_once];
         let operator = spawn(&scene, &webhook, &flags);
         webhook.configure(address(&operator).await, Policy::Ignore);
         operator.ready().await;
         let began = Instant::now();
-        all_pods(&scene, size, true).await;
+        all_are_healed(&scene, size, &operator).await;
         print_costs(&scene, &webhook, &operator, began);
-        let changes = seen.changes();
-        assert!(changes.len() > from, "the watch shows what happens");
-        let (owners, pods) = most_missing(&changes, from, size);
+        let (owners, pods) = most_missing(&seen.changes(), size);
         assert!(owners <= size.at_once && pods == 1, "{owners} {pods}");
         assert_eq!(evicted(&operator), size.all() as f64);
     });

@@ -367,7 +367,6 @@ fn pods_wait_at_the_gate_without_them(cluster: &Cluster, pod: &NamedTempFile) {
             stamp => Err(stamp),
         }
     });
-    a_static_pod_gets_no_gate(cluster);
     let image = format!("--image={}", crate::sessions::IMAGE);
     cluster.kubectl(&["create", "deployment", "gated", "--namespace", TEAM, &image]);
     let waits = cluster.eventually("a pod waits", || {
@@ -388,6 +387,7 @@ fn pods_wait_at_the_gate_without_them(cluster: &Cluster, pod: &NamedTempFile) {
     ] {
         assert!(nothing.is_null(), "{waits}");
     }
+    a_static_pod_gets_no_gate(cluster);
 
     cluster.start_replicas();
     cluster.eventually("a pod that passed the chain runs in its place", || {

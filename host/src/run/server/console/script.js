@@ -355,7 +355,7 @@ function showDrift(drift) {
     state.textContent = failed > 0 ? "Every look has failed; the log says why." : "This replica has not looked yet; perhaps another one does.";
   } else {
     const { missed, changed, older, ephemeral } = drift.all;
-    state.textContent = `${many(missed, "pod")} missed the chain, ${changed} changed after it, ${older} passed an older one, ${ephemeral} have ephemeral containers that it would deny or change. `
+    state.textContent = `${many(missed, "pod")} missed the chain, ${changed} changed after it, ${older} passed an older one, ${ephemeral} have ephemeral containers that the chain would deny or change. `
       + `Looks: ${complete} complete, ${partial} partial, ${failed} failed.`;
   }
   const rows = drift.namespaces.map((counts) =>
