@@ -68,10 +68,11 @@ impl<'s> Site<'s> {
     /// has deleted it.
     fn is_written_back(&self, left: usize) -> bool {
         let requests = self.manager.requests();
-        let is_gone = requests.iter().any(|it| {
-            it.path.starts_with("/infrastructures/{id}")
-                && (it.status == Some(404) || it.method == "DELETE" && it.status == Some(200))
-        });
+        let of_one = requests.iter();
+        let of_one = of_one.filter(|it| it.path.starts_with("/infrastructures/{id}"));
+        let mut since_delete = of_one.skip_while(|it| it.method != "DELETE");
+        let is_gone = since_delete
+            .any(|it| it.status == Some(404) || it.method == "DELETE" && it.status == Some(200));
         left == 1 && self.creates().len() == 1 && is_gone
     }
 }

@@ -102,7 +102,8 @@ pub(crate) struct WebhookArguments {
     pub(crate) drain: Duration,
 
     /// How often to look for pods that missed the chain, were changed after it, or have ephemeral containers that it would deny or
-    /// change, as podloom drift does, for the metric podloom_drift_pods. One replica looks. It needs the rights that podloom rbac --for drift prints. By default nobody looks.
+    /// change, as podloom drift does, for the metric podloom_drift_pods. One replica looks. It needs the rights that podloom rbac --for
+    /// drift prints. By default nobody looks.
     #[arg(id = "webhook_drift_interval", long = "webhook-drift-interval", value_name = "TIME", env = "PODLOOM_WEBHOOK_DRIFT_INTERVAL", default_value = "0s", value_parser = duration::parse)]
     pub(crate) drift_interval: Duration,
 
