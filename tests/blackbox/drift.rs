@@ -41,7 +41,15 @@ struct Drift<'s> {
     plugins: PathBuf,
 }
 
-impl Drift<'_> {
+impl<'s> Drift<'s> {
+    fn new(scene: &'s Scene, webhook: &Webhook, bundle: &Bundle) -> Self {
+        Self {
+            scene,
+            webhook: webhook.name.clone(),
+            plugins: bundle.path().to_owned(),
+        }
+    }
+
     fn run(&self, kubeconfig: &Path, more: &[&str]) -> Output {
         let mut command = Command::new(binary().unwrap());
         command.args(["drift", "-n", &self.scene.namespace]);
@@ -197,11 +205,7 @@ async fn pods_without_the_chain(scene: &Scene) {
 fn what_missed_the_chain_is_found_and_mended() {
     blackbox_on(Cluster::without_operator, "drift-missed", async |scene| {
         let (webhook, bundle) = (Webhook::new(&scene, Route::Url), Bundle::of(LABELS));
-        let drift = Drift {
-            scene: &scene,
-            webhook: webhook.name.clone(),
-            plugins: bundle.path().to_owned(),
-        };
+        let drift = Drift::new(&scene, &webhook, &bundle);
         create(&scene, &plain_pod("before-webhook")).await;
         let (code, found) = drift.found();
         // Nothing is known of missed pods, so this does not look as if there were none.
@@ -270,11 +274,7 @@ async fn debug(scene: &Scene, pod: &str, image: &str) {
 fn ephemeral_containers_that_the_chain_would_deny_are_found() {
     blackbox_on(Cluster::without_operator, "drift-debug", async |scene| {
         let (webhook, bundle) = (Webhook::new(&scene, Route::Url), Bundle::of(STRICT));
-        let drift = Drift {
-            scene: &scene,
-            webhook: webhook.name.clone(),
-            plugins: bundle.path().to_owned(),
-        };
+        let drift = Drift::new(&scene, &webhook, &bundle);
         let _operator = webhook.operator(bundle.path(), &[]).await;
         for name in ["debugged", "plain", "broken", "untouched"] {
             let mut pod = plain_pod(name);
@@ -366,11 +366,7 @@ fn skipped(found: &Value) -> Vec<&str> {
 fn what_was_changed_after_the_chain_is_found() {
     blackbox_on(Cluster::without_operator, "drift-changed", async |scene| {
         let (webhook, bundle) = (Webhook::new(&scene, Route::Url), Bundle::of(LABELS));
-        let drift = Drift {
-            scene: &scene,
-            webhook: webhook.name.clone(),
-            plugins: bundle.path().to_owned(),
-        };
+        let drift = Drift::new(&scene, &webhook, &bundle);
         let operator = webhook.operator(bundle.path(), &[]).await;
         deploy_web(&scene).await;
         for name in ["bare", "untouched", "forged"] {
