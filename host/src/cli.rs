@@ -9,6 +9,7 @@ mod duties;
 mod files;
 mod plugin;
 mod rbac;
+mod rollout;
 mod run;
 mod webhook;
 
@@ -38,6 +39,7 @@ pub(crate) use plugin::{
     BuildArguments, InspectArguments, NewArguments, PackArguments, PluginCommand, TestArguments,
 };
 pub(crate) use rbac::{RbacArguments, Whose};
+pub(crate) use rollout::{RolloutArguments, RolloutCommand, StatusArguments};
 pub(crate) use run::{OwnPodArguments, RunArguments};
 pub(crate) use webhook::Heal;
 
@@ -74,7 +76,8 @@ Examples:
   podloom run --plugins my-chain
 
 Exit codes: 0 success, 1 invalid input or a failed check, 2 wrong usage, 3 any other error,
-4 with --exit-code: chain diff found a difference, or drift found a pod that drifted.";
+4 with --exit-code: chain diff found a difference, or drift found a pod that drifted;
+  with rollout status --wait: the candidate was taken back.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -97,6 +100,9 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Cleaner(CheckCommand<CleanerCheckArguments>),
     Drift(DriftArguments),
+    /// Show and steer how a candidate comes to serve.
+    #[command(subcommand)]
+    Rollout(RolloutCommand),
     Bundle(BundleArguments),
     Sbom(SbomArguments),
     Crds(CrdsArguments),

@@ -25,6 +25,7 @@ mod output;
 mod plugin;
 mod rbac;
 mod render;
+mod rollout;
 mod run;
 mod sbom;
 mod source_age;
@@ -78,6 +79,7 @@ fn main() -> ExitCode {
         Command::Cleaner(CheckCommand::Check(arguments)) => cleaner::check(arguments),
         Command::Drift(arguments) if arguments.repair.is_on => heal::repair(arguments),
         Command::Drift(arguments) => drift::run(arguments),
+        Command::Rollout(command) => rollout::run(command),
         Command::Bundle(arguments) => bundle::run(arguments),
         Command::Sbom(arguments) => sbom::run(arguments),
         Command::Crds(arguments) => crds::run(arguments),

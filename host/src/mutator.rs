@@ -1,6 +1,7 @@
 //! Passes pods through the plugin chain, for the controllers and for `podloom render`.
 
 mod recent;
+mod split;
 mod witness;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,6 +22,7 @@ use tokio::time::timeout_at;
 use tracing::{Instrument, Span};
 
 pub(crate) use self::recent::{RecentPod, RecentPods};
+pub(crate) use self::split::Split;
 pub(crate) use self::witness::{Seen, Witness};
 use crate::traces;
 
@@ -37,6 +39,8 @@ pub(crate) struct ChainMutator {
     pub(crate) lane: Arc<FastLane>,
     /// Sees what the chain makes of each pod, if anybody wants to know.
     pub(crate) witness: Option<Arc<Witness>>,
+    /// Sends pods through one of two chains, if a candidate may be rolled out.
+    pub(crate) split: Option<Arc<Split>>,
     /// Remembers the latest pods, if there is a console that shows them.
     pub(crate) recent: Option<Arc<RecentPods>>,
 }
@@ -64,6 +68,7 @@ impl ChainMutator {
             values: Values::Shown,
             lane: Arc::default(),
             witness: None,
+            split: None,
             recent: None,
         }
     }
@@ -93,14 +98,18 @@ impl ChainMutator {
         if serving.chain.is_none() && self.no_chain_policy == NoChainPolicy::Reject {
             return Ok(Err(no_chain(&serving).into()));
         }
+        let picked = self.split.as_ref();
+        let picked = picked.and_then(|split| split.pick(&serving, &request));
+        let chain = picked.as_ref().map(|picked| &picked.chain);
+        let chain = chain.or(serving.chain.as_ref()).map(Arc::clone);
         let writes_labels = |chain: &Arc<Chain>| chain.writes_labels();
-        if request.is_selector_unread && serving.chain.as_ref().is_some_and(writes_labels) {
+        if request.is_selector_unread && chain.as_ref().is_some_and(writes_labels) {
             let swapped = "a chain that writes labels was loaded while the pod waited";
             return Ok(Err(PodRejection::Overdue(swapped.to_owned()).into()));
         }
         let witness = self.witness.as_ref();
         let seen = witness.and_then(|witness| witness.look(&pod, &request));
-        let result = match &serving.chain {
+        let result = match &chain {
             Some(chain) => {
                 let (kind, digest) = (request.kind, chain.digest());
                 let step = tracing::trace_span!(target: TRACES, "chain", kind, chain = digest);
@@ -112,10 +121,21 @@ impl ChainMutator {
                 ..MutatedPod::untouched(pod)
             }),
         };
+        if let Some(picked) = picked {
+            picked.count(&result);
+        }
         if let Some(seen) = seen {
-            seen.hand_on(serving.chain.as_deref(), &result);
+            seen.hand_on(chain.as_deref(), &result);
         }
         Ok(result)
+    }
+
+    /// The chains that the next pod may pass.
+    fn chains(&self) -> Vec<Arc<Chain>> {
+        let serving = self.slot.serving();
+        let split = self.split.as_ref();
+        let candidate = split.and_then(|split| split.some(&serving));
+        serving.chain.clone().into_iter().chain(candidate).collect()
     }
 
     /// Passes the pod through the chain: on this thread for a moment, if the chain is fast, and otherwise on a blocking thread, since
@@ -211,21 +231,27 @@ impl PodMutator for ChainMutator {
         .boxed()
     }
 
+    /// During a rollout, that of the serving chain, until every pod passes the candidate.
     fn chain(&self) -> Option<String> {
         let serving = self.slot.serving();
-        Some(serving.chain.as_ref()?.digest().to_owned())
+        let split = self.split.as_ref();
+        let candidate = split.and_then(|split| split.all(&serving));
+        let chain = candidate.or_else(|| serving.chain.clone())?;
+        Some(chain.digest().to_owned())
+    }
+
+    fn serves(&self, digest: &str) -> bool {
+        let chains = self.chains();
+        chains.iter().any(|chain| chain.digest() == digest)
     }
 
     fn takes_updates(&self) -> bool {
-        let serving = self.slot.serving();
-        let chain = serving.chain.as_ref();
-        chain.is_none_or(|chain| chain.takes_updates())
+        let chains = self.chains();
+        chains.is_empty() || chains.iter().any(|chain| chain.takes_updates())
     }
 
     fn writes_labels(&self) -> bool {
-        let serving = self.slot.serving();
-        let mut chain = serving.chain.iter();
-        chain.any(|chain| chain.writes_labels())
+        self.chains().iter().any(|chain| chain.writes_labels())
     }
 }
 
@@ -318,6 +344,10 @@ impl PodMutator for InTurns {
 
     fn chain(&self) -> Option<String> {
         self.chain.chain()
+    }
+
+    fn serves(&self, digest: &str) -> bool {
+        self.chain.serves(digest)
     }
 }
 

@@ -22,6 +22,14 @@ pub(crate) fn run(arguments: &RbacArguments) -> Result<(), CommandError> {
         Whose::Drift => vec![of_leader(&background::DRIFT, arguments)?],
         Whose::Gate => vec![of_leader(&background::GATE, arguments)?],
         Whose::Heal => vec![of_leader(&background::HEAL, arguments)?],
+        Whose::Rollout => {
+            let (webhook, namespace) = (&arguments.webhook_name, &arguments.operator_namespace);
+            vec![background::manifests(
+                &background::ROLLOUT,
+                webhook,
+                namespace,
+            )]
+        }
         Whose::Users if !namespaces.is_empty() => {
             return Err(CommandError::Usage(
                 "--namespace does not go with --for users: their roles are ClusterRoles, which have no namespace"

@@ -1,6 +1,7 @@
 //! `podloom run`: the operator.
 
 mod candidate;
+mod capacity;
 mod checks;
 mod connections;
 mod drift;
@@ -12,6 +13,7 @@ mod loading;
 mod metrics;
 mod parts;
 mod preflight;
+mod rollout;
 mod server;
 mod state;
 mod webhook;

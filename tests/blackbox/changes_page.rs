@@ -13,7 +13,7 @@ const NAMESPACE: &str = "shop";
 const POD: &str = "web-5d9f8c7b6-x2k4v";
 
 /// Lines of the page that run elsewhere: they need an operator in the cluster, or another terminal.
-const ELSEWHERE: [(&str, &str); 5] = [
+const ELSEWHERE: [(&str, &str); 7] = [
     (
         "podloom bundle my-chain --name podloom-candidate | kubectl apply --server-side -f -",
         "installs.rs applies bundles",
@@ -29,6 +29,11 @@ const ELSEWHERE: [(&str, &str); 5] = [
     (
         "curl -s localhost:8080/plugins/candidate",
         "reload/candidate.rs asks for this",
+    ),
+    ("kubectl apply -f main.yaml", "rollout.rs creates one"),
+    (
+        "podloom rollout status --wait",
+        "rollout/people.rs waits for one",
     ),
     (
         "podloom bundle my-chain | kubectl apply --server-side -f -",

@@ -86,6 +86,7 @@ mod refused;
 mod reload;
 mod replicas;
 mod rights;
+mod rollout;
 mod signed;
 mod silence;
 mod specs_nobody_wrote;

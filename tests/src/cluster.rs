@@ -117,7 +117,7 @@ impl Cluster {
     /// Installs Podloom, except for the operator itself.
     pub fn install(&self) {
         self.apply(&root().join("crds"));
-        for set in ["split", "portal", "infrastructure", "cleaner"] {
+        for set in ["split", "portal", "infrastructure", "cleaner", "rollout"] {
             self.apply(&root().join("crds").join(set));
         }
         self.await_kinds();
@@ -148,7 +148,9 @@ impl Cluster {
         let infrastructure = infrastructure
             .map(|kind| format!("{}.{}", kind.plural(), names::infrastructure::GROUP));
         let cleaner = [format!("cleaners.{}", names::cleaner::GROUP)];
-        for kind in kinds.chain(portal).chain(infrastructure).chain(cleaner) {
+        let rollout = [format!("chainrollouts.{}", names::rollout::GROUP)];
+        let kinds = kinds.chain(portal).chain(infrastructure).chain(cleaner);
+        for kind in kinds.chain(rollout) {
             while let Err(error) = self.try_kubectl(&["get", &kind, "--all-namespaces"]) {
                 assert!(Instant::now() < deadline, "{kind} is not served: {error}");
                 thread::sleep(POLL_INTERVAL);

@@ -18,7 +18,7 @@
 {{/* The duties that are enabled, as JSON. */}}
 {{- define "podloom.duties" -}}
 {{- $duties := list -}}
-{{- range list "browser" "portal" "infrastructure" "cleaner" "webhook" -}}
+{{- range list "browser" "portal" "infrastructure" "cleaner" "rollout" "webhook" -}}
 {{- if (index $.Values .).enabled -}}
 {{- $duties = append $duties . -}}
 {{- end -}}
@@ -126,7 +126,7 @@ projected:
 {{- define "podloom.check" -}}
 {{- $duties := include "podloom.duties" . | fromJsonArray -}}
 {{- if not $duties -}}
-{{- fail "no duty is enabled: set enabled of browser, portal, infrastructure, cleaner or webhook to true" -}}
+{{- fail "no duty is enabled: set enabled of browser, portal, infrastructure, cleaner, rollout or webhook to true" -}}
 {{- end -}}
 {{- if and .Values.namespaces .Values.webhook.enabled -}}
 {{- fail "namespaces does not go with webhook.enabled, since webhook configurations are for the whole cluster: install the webhooks as a release of their own" -}}
@@ -136,6 +136,9 @@ projected:
 {{- if and $chain.configMaps $chain.volume -}}
 {{- fail (printf "%s.configMaps does not go with %s.volume: a chain comes from one place" . .) -}}
 {{- end -}}
+{{- end -}}
+{{- if and .Values.candidate.rollout (not (or .Values.candidate.configMaps .Values.candidate.volume)) -}}
+{{- fail "candidate.rollout needs candidate.configMaps or candidate.volume: there is nothing to roll out" -}}
 {{- end -}}
 {{- if and .Values.webhook.gate.enabled (not .Values.webhook.enabled) -}}
 {{- fail "webhook.gate.enabled needs webhook.enabled: the webhook opens the gate" -}}

@@ -8,8 +8,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube::CustomResourceExt;
 
 use crate::{
-    Browser, BrowserConfig, Cleaner, Cloud, Cluster, InfrastructureKind, InfrastructureProvider,
-    PortalExpose, SelenosisApi, SelenosisKind, TunnelClass, names, schema,
+    Browser, BrowserConfig, ChainRollout, Cleaner, Cloud, Cluster, InfrastructureKind,
+    InfrastructureProvider, PortalExpose, SelenosisApi, SelenosisKind, TunnelClass, names, schema,
 };
 
 /// Returns the CustomResourceDefinitions of Selenosis' kinds in one set of API groups, as `crds/` holds them.
@@ -81,6 +81,15 @@ pub fn tunnel_class_crd() -> CustomResourceDefinition {
 /// ```
 pub fn cleaner_crd() -> CustomResourceDefinition {
     kept(Cleaner::crd())
+}
+
+/// Returns the CustomResourceDefinition of ChainRollouts.
+///
+/// ```
+/// assert_eq!(podloom_api::chain_rollout_crd().spec.scope, "Namespaced");
+/// ```
+pub fn chain_rollout_crd() -> CustomResourceDefinition {
+    kept(ChainRollout::crd())
 }
 
 /// Returns the CustomResourceDefinition of one of the kinds of infrastructure.

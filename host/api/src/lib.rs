@@ -26,7 +26,7 @@
 //!
 //! Two more kinds expose Services through relays: a [`PortalExpose`] and the [`TunnelClass`] of its pods. A [`Cluster`] has
 //! machines on a [`Cloud`], which an [`InfrastructureProvider`] creates. A [`Cleaner`] deletes objects once they are old enough
-//! and conditions hold.
+//! and conditions hold. A [`ChainRollout`] says how a new chain of plugins comes to serve.
 //!
 //! A BrowserConfig names each version's image, and whatever else its pod needs:
 //!
@@ -82,6 +82,7 @@ macro_rules! written {
 
 mod browser;
 mod browser_config;
+mod chain_rollout;
 mod cleaner;
 mod crds;
 pub mod duration;
@@ -100,6 +101,11 @@ pub use browser_config::{
     ContainerRestartPolicy, ImagePullPolicy, PodSettings, SessionOptions, SidecarContainer,
     VersionConfig, Versions,
 };
+pub use chain_rollout::{
+    ChainRollout, ChainRolloutObject, ChainRolloutSpec, ChainRolloutStatus, PassedPods,
+    RolloutCounts, RolloutDecision, RolloutLimits, RolloutPhase, RolloutPods, RolloutReplica,
+    RolloutShare, RolloutStep, RolloutVerdict, ShareLimit, SlowLimit, UnjudgedPolicy,
+};
 pub use cleaner::{
     Cleaner, CleanerDeletion, CleanerDelivery, CleanerHelm, CleanerObject, CleanerRetry,
     CleanerSpec, CleanerStatus, CleanerTarget, ConditionResult, ConditionVerdict, DeletionPhase,
@@ -107,7 +113,10 @@ pub use cleaner::{
     ObjectOutcome, PlannedObject, PropagationPolicy, TIME_VARIABLE, TargetReference,
     TargetSnapshot, is_variable_name,
 };
-pub use crds::{cleaner_crd, crd, crds, infrastructure_crd, portal_expose_crd, tunnel_class_crd};
+pub use crds::{
+    chain_rollout_crd, cleaner_crd, crd, crds, infrastructure_crd, portal_expose_crd,
+    tunnel_class_crd,
+};
 pub use group::{InfrastructureKind, SelenosisApi, SelenosisKind, UnknownSelenosisApi};
 pub use infrastructure::{
     ApplicationCredential, Cloud, CloudKind, CloudObject, CloudRef, CloudSpec, CloudState,

@@ -3,6 +3,7 @@
 pub mod cleaner;
 pub mod infrastructure;
 pub mod portal;
+pub mod rollout;
 
 /// Labels.
 pub mod label {

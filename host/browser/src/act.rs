@@ -21,6 +21,7 @@ use super::judge::patience;
 use super::kind::BrowserKind;
 use super::plan::missing_metadata;
 use super::pod::SeenPod;
+use super::render::owner_of_session;
 use super::world::World;
 use super::world::{Action, ActionOutcome, PodDeletion};
 
@@ -140,7 +141,12 @@ impl BrowserKind {
                 return Ok(ActionOutcome::PodRejected(PodRejection::Broken(reason)));
             }
         };
-        let mutated = match self.mutator.mutate(pod, self.request(world)).await {
+        let request = self.request(world);
+        let request = PodRequest {
+            owner: owner_of_session(&pod, &request.namespace).unwrap_or_default(),
+            ..request
+        };
+        let mutated = match self.mutator.mutate(pod, request).await {
             Ok(mutated) => mutated,
             Err(rejected) => return Ok(ActionOutcome::PodRejected(rejected.rejection)),
         };

@@ -18,7 +18,7 @@ mod similar;
 pub use accept::{Acceptance, Duplicate, Problem, accept, accept_one};
 pub use merge::{EffectiveConfig, merge};
 pub use options::OptionsError;
-pub use pod::{RenderError, browser_labels, hostname, merged_size, render_pod};
+pub use pod::{RenderError, browser_labels, hostname, merged_size, owner_of_session, render_pod};
 pub use resolve::{ConfigRef, Missing, Pair, ResolveError, Resolved, resolve};
 
 pub(super) use accept::MERGED_MAX;

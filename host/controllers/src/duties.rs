@@ -11,7 +11,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use podloom_api::{SelenosisApi, SelenosisKind};
 
 use self::rows::{
-    BROWSER, CHAIN, CLEANER, CLUSTER_EVENTS, EVENTS, INFRASTRUCTURE, LEASE, PORTAL, WEBHOOK,
+    BROWSER, CHAIN, CLEANER, CLUSTER_EVENTS, EVENTS, INFRASTRUCTURE, LEASE, OWN_EVENTS, PORTAL,
+    ROLLOUT, WEBHOOK,
 };
 pub use podloom_engine::kind::ResourceScope;
 
@@ -26,6 +27,8 @@ pub enum Duty {
     Infrastructure,
     /// Cleaners.
     Cleaner,
+    /// ChainRollouts.
+    Rollout,
     /// The admission webhooks.
     Webhook,
 }
@@ -215,11 +218,12 @@ pub enum Need {
 
 impl Duty {
     /// All duties.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Browser,
         Self::Portal,
         Self::Infrastructure,
         Self::Cleaner,
+        Self::Rollout,
         Self::Webhook,
     ];
 
@@ -231,6 +235,7 @@ impl Duty {
             Self::Portal => &PORTAL,
             Self::Infrastructure => &INFRASTRUCTURE,
             Self::Cleaner => &CLEANER,
+            Self::Rollout => &ROLLOUT,
             Self::Webhook => &WEBHOOK,
         }
     }
@@ -247,6 +252,7 @@ impl Row {
     pub fn all_rights(&self) -> impl Iterator<Item = &'static Right> + use<> {
         let has = |scope| self.kinds.iter().any(|kind| kind.scope == scope);
         let events: &[Right] = match has(ResourceScope::Namespaced) {
+            true if self.is_at_home() => &OWN_EVENTS,
             true => &EVENTS,
             false => &[],
         };
@@ -261,6 +267,16 @@ impl Row {
         [self.rights, events, cluster_events, chain, &LEASE]
             .into_iter()
             .flatten()
+    }
+
+    /// Whether its kinds count in the operator's own namespace alone.
+    fn is_at_home(&self) -> bool {
+        let of_kinds = |right: &&Right| {
+            let mut kinds = self.kinds.iter();
+            kinds.any(|kind| (right.group, right.resource) == (kind.group, kind.plural))
+        };
+        let mut rights = self.rights.iter().filter(of_kinds);
+        rights.any(|right| right.scope == RightScope::OwnNamespace)
     }
 
     /// Returns the name of its Deployment, its ServiceAccount and the role for Kubernetes' own kinds. The names of its other objects

@@ -4,9 +4,11 @@
 
 mod admission;
 pub mod duties;
+mod follow;
 mod metrics;
 mod run;
 
 pub use admission::{AdmissionCaches, candidates, config_refs};
+pub use follow::{Rollouts, rollouts};
 pub use metrics::ControllerMetrics;
 pub use run::{ControllerError, DutySetup, Setup, run};

@@ -32,6 +32,7 @@ impl ControllerMetrics {
         let portal = PortalMetrics::declared(registry, &engine.objects, outbound.clone());
         let infrastructure =
             InfrastructureMetrics::declared(registry, &engine.objects, outbound.clone());
+        podloom_rollout::declare(&engine.objects);
         let cleaner = CleanerMetrics::declared(registry, &engine.objects, outbound);
         Self {
             events,

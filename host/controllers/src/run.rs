@@ -16,6 +16,7 @@ use podloom_engine::readiness::Readiness;
 use podloom_engine::scope::{Pace, WatchScope};
 use podloom_infrastructure::{self, InfrastructureSetup};
 use podloom_portal::{self, PortalSetup};
+use podloom_rollout::{self, RolloutSetup};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -58,6 +59,8 @@ pub enum DutySetup {
     Infrastructure(InfrastructureSetup),
     /// Cleaners.
     Cleaner(CleanerSetup),
+    /// ChainRollouts.
+    Rollout(RolloutSetup),
 }
 
 /// Why the controllers ended without being stopped.
@@ -128,6 +131,7 @@ async fn begin(
             podloom_infrastructure::begin(scopes, own, &metrics.infrastructure)
         }
         DutySetup::Cleaner(own) => podloom_cleaner::begin(scopes, &own, &metrics.cleaner),
+        DutySetup::Rollout(own) => podloom_rollout::begin(scopes, &own),
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod answer;
 mod later;
+mod owner;
 mod workload;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ pub use self::answer::{
     Severity, remarks, remarks_of, runs, show_bytes, show_duration,
 };
 pub use self::later::LaterChange;
+pub use self::owner::{named_owner, owner_of};
 pub use self::workload::selected_labels;
 pub use podloom_pod_path::{Operation, Usage, Write};
 
@@ -38,6 +40,11 @@ pub trait PodMutator: Send + Sync {
 
     /// Returns the digest of the chain that the next pod will see; none without a chain.
     fn chain(&self) -> Option<String>;
+
+    /// Returns whether a pod that passed the chain with this digest would pass the same one now. During a rollout, two chains serve.
+    fn serves(&self, digest: &str) -> bool {
+        self.chain().as_deref() == Some(digest)
+    }
 
     /// Returns whether a plugin of that chain runs on changes of pods that exist. True without a chain: then nobody can say that none
     /// would.
@@ -64,6 +71,9 @@ pub struct PodRequest {
     pub labels: BTreeMap<String, String>,
     /// The object's annotations.
     pub annotations: BTreeMap<String, String>,
+    /// Whose pods belong together with this one, as [`owner_of`] says it; empty for a pod that belongs to nobody's. During a rollout, all
+    /// pods of one owner pass the same chain.
+    pub owner: String,
     /// The namespace's labels.
     pub namespace_labels: BTreeMap<String, String>,
     /// The namespace's annotations.

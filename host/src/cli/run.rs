@@ -35,7 +35,7 @@ use crate::traces::endpoint;
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct RunArguments {
     /// The controllers to run, separated by commas. The controller browser creates pods for Browsers, portal creates Deployments for
-    /// PortalExposes, infrastructure creates clusters for Clusters, and cleaner deletes what Cleaners name. With the value none, no
+    /// PortalExposes, infrastructure creates clusters for Clusters, cleaner deletes what Cleaners name, and rollout takes the steps of ChainRollouts. With the value none, no
     /// controller runs. Each controller has its own leader election, and its own readiness, for example /readyz/browser. If one
     /// lacks a right or a CustomResourceDefinition, only that one waits.
     #[arg(long, value_name = "LIST", default_value = "browser", env = "PODLOOM_CONTROLLERS", value_parser = controllers::parse)]
@@ -64,6 +64,12 @@ pub(crate) struct RunArguments {
     /// over the directory of --plugins.
     #[arg(long, value_name = "DIR", env = "PODLOOM_CANDIDATE")]
     pub(crate) candidate: Option<PathBuf>,
+
+    /// Let a ChainRollout of the operator's own namespace decide which pods pass the chain of --candidate. Without this, the candidate is
+    /// only tried. The controller rollout of --controllers takes the steps; give this option to all replicas that pass pods
+    /// through the chain, and the rights that podloom rbac --for rollout prints.
+    #[arg(long, env = "PODLOOM_ROLLOUT", requires = "candidate", value_parser = FalseyValueParser::new())]
+    pub(crate) rollout: bool,
 
     /// While no chain is loaded, create pods without plugins. By default, no pods are created in
     /// this time.

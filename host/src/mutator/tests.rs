@@ -13,7 +13,7 @@ use tokio::runtime::{Builder, Runtime};
 use super::{ChainMutator, ChainPanicked, NoChainPolicy, no_chain, on_blocking_thread};
 use crate::load;
 
-mod logs;
+pub(in crate::mutator) mod logs;
 
 #[test]
 fn without_a_chain_the_error_gives_the_reason() {

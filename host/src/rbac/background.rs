@@ -1,5 +1,8 @@
 //! The rights of what the leader of the webhooks does in the background, each an option.
 
+use podloom_api::names;
+use podloom_controllers::duties::{Duty, GivenNames};
+
 use super::text::{self, Metadata, Role, RoleKind, Rule};
 
 /// Something that is done in the background, with rights of its own.
@@ -7,6 +10,9 @@ pub(super) struct Background {
     /// Whose rights these are, for `--for`; also the end of the names of role and binding.
     pub(super) name: &'static str,
     header: &'static [&'static str],
+    /// The accounts of those who do it, and their own namespace for all that they may do; without them, it is the account of the
+    /// webhooks.
+    at_home: &'static [Duty],
     rules: &'static [Right],
 }
 
@@ -38,6 +44,7 @@ const fn right(
 /// Looking for drift.
 pub(super) const DRIFT: Background = Background {
     name: "drift",
+    at_home: &[],
     header: &[
         "The rights to look for drift, as printed by podloom rbac --for drift.",
         "They are for the webhooks; bind the ClusterRole to people who run podloom drift, too.",
@@ -88,6 +95,7 @@ pub(super) const DRIFT: Background = Background {
 /// Having pods replaced that wait at the gate.
 pub(super) const GATE: Background = Background {
     name: "gate",
+    at_home: &[],
     header: &[
         "The rights to have pods replaced that wait at the gate, as printed by podloom rbac --for gate.",
     ],
@@ -137,6 +145,7 @@ pub(super) const GATE: Background = Background {
 /// Having pods replaced that missed the chain.
 pub(super) const HEAL: Background = Background {
     name: "heal",
+    at_home: &[],
     header: &[
         "The rights to have pods replaced that missed the chain, as printed by podloom rbac --for heal.",
         "They are for the webhooks; bind the ClusterRole to people who run podloom drift --repair, too.",
@@ -193,8 +202,46 @@ pub(super) const HEAL: Background = Background {
     ],
 };
 
-/// A ClusterRole, bound to the account of the webhooks.
+/// Following a ChainRollout.
+pub(super) const ROLLOUT: Background = Background {
+    name: "rollout",
+    header: &[
+        "The rights to follow a ChainRollout, as printed by podloom rbac --for rollout.",
+        "They are for all that passes pods through the chain, in its own namespace.",
+    ],
+    at_home: &[Duty::Browser, Duty::Portal, Duty::Webhook],
+    rules: &[
+        right(
+            names::rollout::GROUP,
+            "chainrollouts",
+            &["list", "watch"],
+            "Which pods pass the candidate. Without this right none does.",
+        ),
+        right(
+            names::rollout::GROUP,
+            "chainrollouts/status",
+            &["patch"],
+            "Says which chains a replica has, and what it counted. Without this right no step is taken.",
+        ),
+    ],
+};
+
+/// A role, bound to the account of the webhooks, or to those of several duties.
 pub(super) fn manifests(of: &Background, webhook: &str, namespace: &str) -> String {
+    let names = GivenNames {
+        webhook,
+        ..GivenNames::default()
+    };
+    let accounts = of.at_home.iter().map(|duty| duty.row().object_name(&names));
+    let accounts: Vec<String> = match of.at_home {
+        [] => vec![webhook.to_owned()],
+        _ => accounts.collect(),
+    };
+    let accounts: Vec<&str> = accounts.iter().map(String::as_str).collect();
+    let (kind, home) = match of.at_home {
+        [] => (RoleKind::Cluster, None),
+        _ => (RoleKind::Namespaced, Some(namespace)),
+    };
     let rules = of.rules.iter().map(|right| Rule {
         comment: vec![right.comment.to_owned()],
         group: right.group,
@@ -203,8 +250,9 @@ pub(super) fn manifests(of: &Background, webhook: &str, namespace: &str) -> Stri
         verbs: right.verbs.to_vec(),
     });
     let role = Role {
-        kind: RoleKind::Cluster,
+        kind,
         metadata: Metadata {
+            namespace: home,
             name: format!("{webhook}-{}", of.name),
             app: webhook.to_owned(),
             ..Metadata::default()
@@ -212,7 +260,7 @@ pub(super) fn manifests(of: &Background, webhook: &str, namespace: &str) -> Stri
         rules: rules.collect(),
     };
     let header: Vec<String> = of.header.iter().map(|&line| line.to_owned()).collect();
-    let binding = text::binding(role.kind, &role.metadata, webhook, namespace);
+    let binding = text::binding(role.kind, &role.metadata, &accounts, namespace);
     let documents = [text::role(&role), binding];
     text::file(&header, &documents)
 }

@@ -14,7 +14,7 @@ pub(super) fn manifests(row: &'static Row, arguments: &RbacArguments) -> String 
     let mut documents = vec![text::service_account(&account, own)];
     for role in roles(row, arguments) {
         documents.push(text::role(&role));
-        documents.push(text::binding(role.kind, &role.metadata, &account, own));
+        documents.push(text::binding(role.kind, &role.metadata, &[&account], own));
     }
     documents.extend(aggregated(row, arguments, &account));
     text::file(&header(row, arguments), &documents)
@@ -42,7 +42,7 @@ fn aggregated(row: &Row, arguments: &RbacArguments, account: &str) -> Vec<String
     let own = &arguments.operator_namespace;
     let bindings = namespaces
         .into_iter()
-        .map(|namespace| text::binding(RoleKind::Cluster, &metadata(namespace), account, own));
+        .map(|namespace| text::binding(RoleKind::Cluster, &metadata(namespace), &[account], own));
     std::iter::once(text::aggregated_role(&metadata(None), &comment, role.label))
         .chain(bindings)
         .collect()

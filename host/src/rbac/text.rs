@@ -109,11 +109,11 @@ pub(super) fn aggregated_role(metadata: &Metadata<'_>, comment: &[String], label
     text
 }
 
-/// The binding of a role to an account, with the role's name; and with its namespace, unless it binds a ClusterRole in one namespace.
+/// The binding of a role to accounts, with the role's name; and with its namespace, unless it binds a ClusterRole in one namespace.
 pub(super) fn binding(
     role: RoleKind,
     metadata: &Metadata<'_>,
-    account: &str,
+    accounts: &[&str],
     account_namespace: &str,
 ) -> String {
     let kind = role.name();
@@ -124,12 +124,17 @@ pub(super) fn binding(
     let mut text = begun(RBAC, &format!("{}Binding", bound.name()), metadata);
     let _infallible = write!(
         text,
-        "roleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: {kind}\n  name: {}\n\
-         subjects:\n- kind: ServiceAccount\n  name: {}\n  namespace: {}\n",
+        "roleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: {kind}\n  name: {}\nsubjects:\n",
         scalar(&metadata.name),
-        scalar(account),
-        scalar(account_namespace)
     );
+    for account in accounts {
+        let _infallible = write!(
+            text,
+            "- kind: ServiceAccount\n  name: {}\n  namespace: {}\n",
+            scalar(account),
+            scalar(account_namespace)
+        );
+    }
     text
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use podloom_mutation::{LaterChange, MutatedPod, PluginRun, PodRequest};
+use podloom_mutation::{LaterChange, MutatedPod, PluginRun, PodRequest, named_owner, owner_of};
 use serde_json::{Value, json};
 
 use super::{Namespaces, ObjectError, Pass, Rendered, Setting};
@@ -56,6 +56,17 @@ pub(crate) fn subject_of(
             None => manifest::metadata(object, "name").to_owned(),
         },
         namespace: namespace.to_owned(),
+        owner: match template {
+            Some(_) => named_owner(
+                object
+                    .get("kind")
+                    .and_then(Value::as_str)
+                    .unwrap_or_default(),
+                namespace,
+                manifest::metadata(object, "name"),
+            ),
+            None => owner_of(&pod, namespace),
+        },
         selector,
         ..PodRequest::of_pod(&pod)
     };

@@ -31,11 +31,14 @@ use tracing::subscriber::{self, NoSubscriber};
 use self::results::{COMPARED, Pair, Results, compared};
 use crate::cli::RunArguments;
 use crate::compare::{Difference, OwnContainers, outcome};
-use crate::mutator::{Seen, Witness, try_here};
+use crate::mutator::{Seen, Split, Witness, try_here};
+use crate::run::capacity::serving_engine;
 
 /// The candidate, and what it would have made of the pods.
 pub(crate) struct CandidateChain {
     slot: Arc<Slot>,
+    /// Decides which pods pass it; none if it is only tried.
+    pub(super) split: Option<Arc<Split>>,
     /// Sees the pods.
     pub(super) witness: Arc<Witness>,
     results: Arc<Mutex<Results>>,
@@ -46,6 +49,7 @@ impl CandidateChain {
     /// A candidate that is not loaded yet, and the pods that it gets; none unless the operator has one.
     pub(super) fn of(
         arguments: &RunArguments,
+        serving: &Arc<Slot>,
         registry: &mut Registry,
     ) -> (Option<Arc<Self>>, Option<Receiver<Seen>>) {
         if !arguments.needs_chain() || arguments.candidate.is_none() {
@@ -54,7 +58,9 @@ impl CandidateChain {
         let slot: Arc<Slot> = Arc::default();
         let metrics = CandidateMetrics::register(registry);
         let (witness, seen) = Witness::new(Arc::clone(&slot), metrics.dropped());
+        let split = || Arc::new(Split::new(Arc::clone(serving), Arc::clone(&slot)));
         let candidate = Self {
+            split: arguments.rollout.then(split),
             slot,
             witness: Arc::new(witness),
             results: Arc::default(),
@@ -72,11 +78,18 @@ impl CandidateChain {
         seen: Receiver<Seen>,
         stop: CancellationToken,
     ) -> Result<BoxFuture<'static, ()>> {
-        let options = EngineOptions {
-            permits: Some(NonZeroUsize::MIN),
-            instances: InstanceAllocation::Pooled,
-            in_background: true,
-            ..EngineOptions::default()
+        let options = match &self.split {
+            None => EngineOptions {
+                permits: Some(NonZeroUsize::MIN),
+                instances: InstanceAllocation::Pooled,
+                in_background: true,
+                ..EngineOptions::default()
+            },
+            // It may come to serve.
+            Some(_) => EngineOptions {
+                in_background: true,
+                ..serving_engine()
+            },
         };
         let own = Engine::new(&options).context("cannot start its WebAssembly engine")?;
         let serves = engine.is_some().then(|| Arc::clone(serving));
@@ -84,6 +97,7 @@ impl CandidateChain {
             serving: Arc::clone(serving),
             engine,
             candidate: Arc::clone(&self.slot),
+            split: self.split.clone(),
             results: Arc::clone(&self.results),
             metrics: self.metrics.clone(),
         };
@@ -179,6 +193,7 @@ struct Worker {
     /// Of the serving chain; none if there is no chain.
     engine: Option<Arc<Engine>>,
     candidate: Arc<Slot>,
+    split: Option<Arc<Split>>,
     results: Arc<Mutex<Results>>,
     metrics: CandidateMetrics,
 }
@@ -219,26 +234,39 @@ impl Worker {
         let Some((chain, pair)) = candidate.chain.as_ref().zip(pair) else {
             return false;
         };
-        if pair.serving != seen.chain {
+        // During a rollout, the pod may have passed the candidate already: then the serving chain is tried.
+        let has_passed_it = seen.chain.as_ref() == Some(&pair.candidate) && self.split.is_some();
+        let other = match has_passed_it {
+            true => serving.chain.as_ref(),
+            false if pair.serving == seen.chain => Some(chain),
             // Another chain serves since then.
+            false => None,
+        };
+        let Some(other) = other else {
             return false;
-        }
+        };
         let name = name(&seen);
         let namespace = seen.request.namespace.clone();
         let own = OwnContainers::of(&seen.before);
         let ((_, before), began) = (scheduled(), Instant::now());
-        let tried = try_here(chain, seen.before, seen.request);
+        let tried = try_here(other, seen.before, seen.request);
         let took = began.elapsed();
         let waited = scheduled().1.saturating_sub(before);
         if has_timed_out(&tried) && waited > took / 2 {
             // Others took the processor so often that a time limit says nothing about the plugin.
             return false;
         }
-        let (old, new) = (outcome(seen.result), outcome(tried));
+        let (old, new) = match has_passed_it {
+            true => (outcome(tried), outcome(seen.result)),
+            false => (outcome(seen.result), outcome(tried)),
+        };
         let difference = Difference::between(&own, old, new);
         let compared = compared(difference.as_ref());
         self.metrics.pods.of([compared]).inc();
         self.metrics.duration.observe(took.as_secs_f64());
+        if let Some((split, serving)) = self.split.as_ref().zip(pair.serving.as_deref()) {
+            split.tried((serving, &pair.candidate), compared, took);
+        }
         let mut results = lock(&self.results);
         let results = results.of(Some(pair), self.metrics.dropped().get());
         results.add(&namespace, &name, difference, took);

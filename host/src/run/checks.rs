@@ -55,6 +55,14 @@ fn of_process(state: &OperatorState, needs_chain: bool) -> Vec<Check> {
     let mut checks = vec![check("running", running(state))];
     if needs_chain {
         checks.push(check("chain", chain(state)));
+        checks.extend(state.follower.iter().map(|follower| {
+            let known = follower.is_known().then(|| "known".to_owned());
+            let known = known.ok_or_else(|| {
+                "waits for the candidate and for the ChainRollouts of the operator's namespace"
+                    .to_owned()
+            });
+            check("rollout", known)
+        }));
     }
     checks
 }

@@ -1,7 +1,6 @@
 //! Loads the chain that serves, and the candidate that is only compared with it; and reports each attempt.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -16,28 +15,21 @@ use podloom_engine::events::{Events, Notice};
 use podloom_engine::namespaces::{self, UnreadNamespaces};
 use podloom_metrics::{By, metrics};
 use podloom_mutators::{
-    Admit, Chain, Engine, EngineOptions, InstanceAllocation, Loader, Plugin, PluginGrants,
-    PluginMetrics, Reload, Slot, WatchMode,
+    Admit, Chain, Engine, Loader, Plugin, PluginGrants, PluginMetrics, Reload, Slot, WatchMode,
 };
 use podloom_syntax::text;
-use podloom_turns::{Limits, Lines, lock};
+use podloom_turns::lock;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tokio::sync::mpsc::Receiver;
 
+use super::capacity::serving_engine;
 use super::history::History;
 use super::metrics::{process_now, process_peak};
 use super::parts::{Parts, own_pod};
 use super::state::OperatorState;
 use crate::mutator::Seen;
 use crate::output::short;
-
-/// The most pods of one tenant that pass the chain at once. A call takes a fraction of a millisecond, and each slot reserves memory.
-const MAX_AT_ONCE: usize = 4;
-/// The fewest. A plugin may take long, and the next pod must not wait for that even on one processor.
-const MIN_AT_ONCE: usize = 2;
-/// How many pods may wait for the chain. The API server has at most 600 requests under way by default.
-const WAITING: usize = 1024;
 
 /// How long loading a chain may take. Twenty plugins compile in seconds and are proved in less than one.
 const BUILD_TIMEOUT: Duration = Duration::from_secs(300);
@@ -60,8 +52,14 @@ pub(super) fn of(
     let engine = parts.arguments.plugins.is_some().then(engine).transpose()?;
     let candidate = candidate(parts, state, engine.clone(), seen);
     let serving = serving(parts, state, engine, registry)?;
-    // The candidate's does not end before the operator is stopped.
-    Ok(future::select(serving, candidate).map(drop).boxed())
+    let stop = state.stop.clone();
+    let following = match &state.follower {
+        Some(follower) => Arc::clone(follower).run(stop),
+        None => stop.cancelled_owned().boxed(),
+    };
+    // The others do not end before the operator is stopped.
+    let beside = future::join(candidate, following);
+    Ok(future::select(serving, beside.boxed()).map(drop).boxed())
 }
 
 fn serving(
@@ -114,8 +112,15 @@ fn candidate(
     };
     let reported = Arc::clone(candidate);
     let report = Arc::new(move |reload: &Reload| reported.report(reload));
-    // It gets pods of namespaces that are known, so any chain may be one.
-    let loader = |using| loader(parts, "candidate", directory, using, report);
+    let admit = match candidate.split.is_some() {
+        true => admit(parts.client.clone(), arguments.unread_namespaces()),
+        // It gets pods of namespaces that are known, so any chain may be one.
+        false => admit_any(),
+    };
+    let loader = |using| Loader {
+        admit,
+        ..loader(parts, "candidate", directory, using, report)
+    };
     let begun = candidate.begin(loader, (&state.slot, engine), seen, stop.clone());
     begun.unwrap_or_else(|error| {
         let error = format!("{error:#}");
@@ -138,13 +143,18 @@ fn loader(
         engine,
         slot,
         signers: parts.arguments.signers(),
-        admit: Arc::new(|_| async { Ok(()) }.boxed()),
+        admit: admit_any(),
         watch: WatchMode::Notified,
         scan_interval: parts.arguments.plugins_scan,
         build_timeout: BUILD_TIMEOUT,
         report,
         recorder: parts.loops.clone(),
     }
+}
+
+/// Any chain may do what this loader is for.
+fn admit_any() -> Admit {
+    Arc::new(|_| async { Ok(()) }.boxed())
 }
 
 /// A chain that needs labels or annotations of namespaces serves only where these may be read.
@@ -171,28 +181,7 @@ fn admit(client: Client, unread: UnreadNamespaces) -> Admit {
 }
 
 fn engine() -> Result<Arc<Engine>> {
-    let options = EngineOptions {
-        // Whoever calls the chain has a turn, so no call waits for a permit.
-        permits: NonZeroUsize::new(turns().turns),
-        instances: InstanceAllocation::Pooled,
-        lines: Some(Lines::default()),
-        ..EngineOptions::default()
-    };
-    Engine::new(&options).context("cannot start the WebAssembly engine")
-}
-
-/// How many pods pass the chain at once.
-pub(super) fn turns() -> Limits {
-    Limits::for_each(at_once(processors()), WAITING)
-}
-
-/// How many of one tenant that is alone: more would only wait for a processor.
-fn at_once(processors: usize) -> usize {
-    processors.clamp(MIN_AT_ONCE, MAX_AT_ONCE)
-}
-
-fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
+    Engine::new(&serving_engine()).context("cannot start the WebAssembly engine")
 }
 
 metrics! {

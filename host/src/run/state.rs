@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::candidate::CandidateChain;
 use super::history::History;
+use super::rollout::Follower;
 use crate::mutator::{FastLane, NoChainPolicy};
 
 /// The state of the process, shared by all tasks.
@@ -27,6 +28,8 @@ pub(crate) struct OperatorState {
     pub(super) lane: Arc<FastLane>,
     /// The chain that is only compared with the serving one, if there is any.
     pub(super) candidate: Option<Arc<CandidateChain>>,
+    /// Follows the ChainRollout; none if the candidate is only tried.
+    pub(super) follower: Option<Arc<Follower>>,
     /// What the console shows of the past; none if it is off.
     pub(super) history: Option<Arc<History>>,
     /// The enabled duties.
@@ -121,6 +124,7 @@ impl OperatorState {
             no_chain_policy,
             lane: Arc::default(),
             candidate: None,
+            follower: None,
             history: None,
             duties,
             certificate: None,

@@ -18,18 +18,21 @@ use podloom_engine::outbound::{Pem, Roots, Tls};
 use podloom_infrastructure::InfrastructureSetup;
 use podloom_mutators::{PluginMetrics, Values};
 use podloom_portal::{PortalSetup, RelaySettings};
+use podloom_rollout::RolloutSetup;
 use podloom_webhook::PeerTurns;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
 use super::candidate::CandidateChain;
+use super::capacity::turns;
 use super::duty::{Candidate, DutyTask, Work};
 use super::history::History;
 use super::loading::{self, Loading};
 use super::metrics::{DutyMetrics, ProcessMetrics};
 use super::parts::{self, Parts};
 use super::preflight::Preflight;
+use super::rollout::Follower;
 use super::state::{DutyState, OperatorState};
 use super::webhook::{self, Certificates, Leading};
 use crate::cli::{PortalArguments, RunArguments};
@@ -69,7 +72,7 @@ pub(super) fn operator(
         arguments,
         client: client()?,
         blocking: BlockingThreads::new(),
-        turns: PeerTurns::new(loading::turns()),
+        turns: PeerTurns::new(turns()),
         clock: clock.clone(),
         metrics: ControllerMetrics::register(ours),
         plugins: PluginMetrics::register(ours),
@@ -77,15 +80,20 @@ pub(super) fn operator(
         instance: parts::instance(&arguments.own_pod),
     };
     let certificates = Certificates::of(&parts, ours)?;
-    let (candidate, seen) = CandidateChain::of(arguments, ours);
+    let slot = Arc::default();
+    let (candidate, seen) = CandidateChain::of(arguments, &slot, ours);
+    let identity = parts::identity(&arguments.own_pod);
+    let split = candidate.as_ref().and_then(|it| it.split.clone());
+    let follower = split.map(|split| Follower::of(&parts, split, identity.clone()));
     let certificate = certificates.as_ref().map(Certificates::slot);
     let state = Arc::new(OperatorState {
+        slot,
         candidate,
+        follower,
         certificate,
         ..operator_state(&parts, &duty_metrics, stop)
     });
     let leading = Leading::of(&parts, &state, certificates.as_ref(), ours);
-    let identity = parts::identity(&arguments.own_pod);
     let duties = arguments.duties().into_iter().zip(&state.duties);
     let duty_tasks = duties.map(|(duty, duty_state)| {
         let row = duty.row();
@@ -206,9 +214,13 @@ fn first_chain(
 ) -> BoxFuture<'static, ()> {
     let is_loaded = arguments.plugins.is_some() && row.chain == Chain::Needed;
     let slot = Arc::clone(&state.slot);
+    let follower = state.follower.clone().filter(|_| is_loaded);
     async move {
         if is_loaded {
             slot.attempted().await;
+        }
+        if let Some(follower) = follower {
+            follower.known().await;
         }
     }
     .boxed()
@@ -229,6 +241,9 @@ fn work(duty: Duty, parts: &Parts<'_>, state: &OperatorState, leading: &Leading)
             settings: Arc::new(arguments.cleaner.settings()),
             workers: arguments.cleaner.workers,
             evaluation_threads: arguments.cleaner.evaluation_threads.into(),
+        }),
+        Duty::Rollout => DutySetup::Rollout(RolloutSetup {
+            namespace: parts::own_namespace(&arguments.own_pod),
         }),
         Duty::Webhook => return Ok(webhook::lead(leading.clone())),
     };
@@ -325,6 +340,7 @@ fn mutator(parts: &Parts<'_>, state: &OperatorState) -> ChainMutator {
         no_chain_policy: state.no_chain_policy,
         values: Values::Hidden,
         lane: Arc::clone(&state.lane),
+        split: state.candidate.as_ref().and_then(|it| it.split.clone()),
         witness: state.candidate.as_ref().map(|it| Arc::clone(&it.witness)),
         recent: state.history.as_ref().map(|it| Arc::clone(&it.pods)),
     }

@@ -5,7 +5,7 @@ use std::fs;
 use super::{podloom, root};
 
 /// The files of deploy/, and the commands that print them.
-const FILES: [(&str, &[&str]); 22] = [
+const FILES: [(&str, &[&str]); 26] = [
     ("controllers/browser/rbac.yaml", &["rbac"]),
     (
         "controllers/browser/users.yaml",
@@ -56,6 +56,19 @@ const FILES: [(&str, &[&str]); 22] = [
             "--selenosis-api",
             "split",
         ],
+    ),
+    (
+        "controllers/rollout/rbac.yaml",
+        &["rbac", "--controllers", "rollout"],
+    ),
+    (
+        "controllers/rollout/users.yaml",
+        &["rbac", "--controllers", "rollout", "--for", "users"],
+    ),
+    ("options/rollout/rbac.yaml", &["rbac", "--for", "rollout"]),
+    (
+        "helm/files/rbac/namespaced/rollout.yaml",
+        &["rbac", "--controllers", "rollout", "--namespace", "watched"],
     ),
     ("options/drift/rbac.yaml", &["rbac", "--for", "drift"]),
     ("options/gate/rbac.yaml", &["rbac", "--for", "gate"]),
@@ -143,8 +156,8 @@ fn controllers_are_named_or_none() {
         let unknown = podloom(&[command, "--controllers", "browser,portals"]);
         assert_eq!((unknown.code, unknown.stdout.as_str()), (2, ""));
         let known = match command {
-            "rbac" => "browser, portal, infrastructure, cleaner, webhook",
-            _ => "browser, portal, infrastructure, cleaner",
+            "rbac" => "browser, portal, infrastructure, cleaner, rollout, webhook",
+            _ => "browser, portal, infrastructure, cleaner, rollout",
         };
         let expected = format!("unknown controller \"portals\"; known: {known}, or none");
         assert!(unknown.stderr.contains(&expected), "{}", unknown.stderr);

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use futures::future::BoxFuture;
-use podloom_api::names;
+use podloom_api::{SelenosisKind, names};
+use podloom_browser::render::owner_of_session;
 use podloom_mutation::{
     LaterChange, MutatedPod, NamespaceMetadata, Operation as PodOperation, PodMutator,
-    PodRejection, PodRequest, RejectedPod, remarks,
+    PodRejection, PodRequest, RejectedPod, owner_of, remarks,
 };
 use podloom_turns::{Cause, Lines};
 use serde_json::Value;
@@ -164,9 +165,8 @@ impl PodWebhook {
     /// Whether the pod passed this very chain already, and was sent by an account that is trusted to say so.
     fn is_done(&self, review: &ReviewRequest) -> bool {
         let stamp = annotation(&review.object, names::annotation::CHAIN);
-        stamp.is_some()
-            && self.trusted.contains(&review.user_info.username)
-            && self.mutator.chain().as_deref() == stamp
+        self.trusted.contains(&review.user_info.username)
+            && stamp.is_some_and(|digest| self.mutator.serves(digest))
     }
 }
 
@@ -227,6 +227,7 @@ fn request(
     fill(&mut pod, "kind", "Pod");
     let request = PodRequest {
         name: text(pod.get("metadata"), "name"),
+        owner: owner(&pod, &review.namespace),
         // The caller knows.
         selector: Arc::default(),
         namespace: review.namespace,
@@ -237,6 +238,14 @@ fn request(
         ..PodRequest::of_pod(&pod)
     };
     (pod, request.of_namespace(namespace))
+}
+
+/// Whose pod it is. Sessions belong together as in the operator, which makes them.
+fn owner(pod: &Value, namespace: &str) -> String {
+    let owner = owner_of(pod, namespace);
+    let is_session = owner.split('/').next() == Some(SelenosisKind::Browser.name());
+    let session = owner_of_session(pod, namespace).filter(|_| is_session);
+    session.unwrap_or(owner)
 }
 
 fn fill(pod: &mut Value, field: &str, value: &str) {

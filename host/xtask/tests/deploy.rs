@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// The Deployment of the first controller.
 const DEPLOYMENT: &str = "deploy/controllers/browser/workload/deployment.yaml";
 /// All Deployments, and their readiness.
-const DEPLOYMENTS: [(&str, &str); 5] = [
+const DEPLOYMENTS: [(&str, &str); 6] = [
     (DEPLOYMENT, "/readyz"),
     (
         "deploy/controllers/cleaner/workload/deployment.yaml",
@@ -19,6 +19,10 @@ const DEPLOYMENTS: [(&str, &str); 5] = [
     (
         "deploy/controllers/portal/workload/deployment.yaml",
         "/readyz/portal",
+    ),
+    (
+        "deploy/controllers/rollout/workload/deployment.yaml",
+        "/readyz/rollout",
     ),
     (
         "deploy/controllers/webhook/workload/deployment.yaml",

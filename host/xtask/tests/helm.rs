@@ -9,11 +9,12 @@ const CHART: &str = "deploy/helm";
 /// The files of the chart that are copies, and of what: a file, or all YAML files of a directory.
 ///
 /// They are no links, since Flux follows none that leads out of a chart.
-const COPIES: [(&str, &str); 23] = [
+const COPIES: [(&str, &str); 27] = [
     ("crds/browser", "crds"),
     ("crds/portal", "crds/portal"),
     ("crds/infrastructure", "crds/infrastructure"),
     ("crds/cleaner", "crds/cleaner"),
+    ("crds/rollout", "crds/rollout"),
     ("rbac/browser.yaml", "deploy/controllers/browser/rbac.yaml"),
     ("rbac/portal.yaml", "deploy/controllers/portal/rbac.yaml"),
     (
@@ -21,10 +22,12 @@ const COPIES: [(&str, &str); 23] = [
         "deploy/controllers/infrastructure/rbac.yaml",
     ),
     ("rbac/cleaner.yaml", "deploy/controllers/cleaner/rbac.yaml"),
+    ("rbac/rollout.yaml", "deploy/controllers/rollout/rbac.yaml"),
     ("rbac/webhook.yaml", "deploy/controllers/webhook/rbac.yaml"),
     ("rbac/drift.yaml", "deploy/options/drift/rbac.yaml"),
     ("rbac/gate.yaml", "deploy/options/gate/rbac.yaml"),
     ("rbac/heal.yaml", "deploy/options/heal/rbac.yaml"),
+    ("rbac/follow.yaml", "deploy/options/rollout/rbac.yaml"),
     (
         "users/browser.yaml",
         "deploy/controllers/browser/users.yaml",
@@ -37,6 +40,10 @@ const COPIES: [(&str, &str); 23] = [
     (
         "users/cleaner.yaml",
         "deploy/controllers/cleaner/users.yaml",
+    ),
+    (
+        "users/rollout.yaml",
+        "deploy/controllers/rollout/users.yaml",
     ),
     (
         "webhook/certificate.yaml",

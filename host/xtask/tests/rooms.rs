@@ -36,6 +36,7 @@ const MUTATION: &str = "podloom-mutation";
 const MUTATORS: &str = "podloom-mutators";
 const POD_PATH: &str = "podloom-pod-path";
 const PORTAL: &str = "podloom-portal";
+const ROLLOUT: &str = "podloom-rollout";
 const SBOM: &str = "podloom-sbom";
 const SCRIPTED: &str = "podloom-scripted";
 const SYNTAX: &str = "podloom-syntax";
@@ -50,7 +51,7 @@ const WASM: &str = "wasm32-unknown-unknown";
 /// What the control loop must never see, whatever its features.
 const NO_KUBERNETES: &[&str] = &["kube", "k8s-openapi", "wasmtime"];
 
-const ROOMS: [Room; 32] = [
+const ROOMS: [Room; 33] = [
     Room {
         name: API,
         may_use: &[],
@@ -144,6 +145,11 @@ const ROOMS: [Room; 32] = [
         never: &["wasmtime", "axum"],
     },
     Room {
+        name: ROLLOUT,
+        may_use: &[API, ENGINE, METRICS, MUTATION, POD_PATH, SYNTAX, TURNS],
+        never: &["wasmtime", "axum"],
+    },
+    Room {
         name: PORTAL,
         may_use: &[
             API,
@@ -193,6 +199,7 @@ const ROOMS: [Room; 32] = [
             MUTATION,
             POD_PATH,
             PORTAL,
+            ROLLOUT,
             SYNTAX,
             TURNS,
         ],
@@ -214,6 +221,7 @@ const ROOMS: [Room; 32] = [
             MUTATION,
             POD_PATH,
             PORTAL,
+            ROLLOUT,
             SYNTAX,
             TURNS,
         ],
@@ -239,6 +247,7 @@ const ROOMS: [Room; 32] = [
             MUTATORS,
             POD_PATH,
             PORTAL,
+            ROLLOUT,
             SBOM,
             SYNTAX,
             TURNS,

@@ -3,7 +3,9 @@ use std::path::PathBuf;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
-use super::{cleaner_crd, crds, infrastructure_crd, portal_expose_crd, tunnel_class_crd};
+use super::{
+    chain_rollout_crd, cleaner_crd, crds, infrastructure_crd, portal_expose_crd, tunnel_class_crd,
+};
 use crate::{InfrastructureKind, SelenosisApi};
 
 mod cleaner;
@@ -19,7 +21,7 @@ const HEADER: &str =
 
 /// The directories of `crds/`, and the definitions in each. The default set is where `kubectl apply -f crds/` looks, which does not
 /// descend.
-fn directories() -> [(PathBuf, Vec<CustomResourceDefinition>); 5] {
+fn directories() -> [(PathBuf, Vec<CustomResourceDefinition>); 6] {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../crds");
     let portal = vec![portal_expose_crd(), tunnel_class_crd()];
     [
@@ -31,6 +33,7 @@ fn directories() -> [(PathBuf, Vec<CustomResourceDefinition>); 5] {
             InfrastructureKind::ALL.map(infrastructure_crd).to_vec(),
         ),
         (root.join("cleaner"), vec![cleaner_crd()]),
+        (root.join("rollout"), vec![chain_rollout_crd()]),
     ]
 }
 
@@ -40,9 +43,10 @@ fn all() -> impl Iterator<Item = CustomResourceDefinition> {
 
 /// One of each kind.
 fn kinds() -> impl Iterator<Item = CustomResourceDefinition> {
-    let [seed, _, portal, infrastructure, cleaner] = directories();
+    let [seed, _, portal, infrastructure, cleaner, rollout] = directories();
     let others = portal.1.into_iter().chain(infrastructure.1);
-    seed.1.into_iter().chain(others).chain(cleaner.1)
+    let others = others.chain(cleaner.1).chain(rollout.1);
+    seed.1.into_iter().chain(others)
 }
 
 fn file(crd: &CustomResourceDefinition) -> String {
@@ -246,7 +250,7 @@ fn own_fields_are_described_and_embedded_ones_are_not() {
 }
 
 /// The bounds that are not 1024.
-const BOUNDS: [(&str, u64); 14] = [
+const BOUNDS: [(&str, u64); 15] = [
     (".spec.sessionOptions.env{}", 128),
     (".spec.sessionOptions.labels", 128),
     (".spec.sessionOptions.annotations", 128),
@@ -256,6 +260,7 @@ const BOUNDS: [(&str, u64); 14] = [
     (".spec.generic.parameters", 32),
     (".spec.generic.secretParameters", 16),
     (".spec.conditions", 32),
+    (".spec.steps", 20),
     (".spec.targets", 64),
     (".spec.targets[].reference.matchLabels", 64),
     (".spec.targets[].reference.labelSelector.matchLabels", 64),

@@ -9,7 +9,9 @@ use podloom_api::{
     BrowserConfigSpec, BrowserSpec, PodSettings, SelenosisApi, SelenosisKind, SidecarContainer,
     VersionConfig, Versions, names,
 };
+use podloom_mutation::named_owner;
 use serde::Serialize;
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::merge::EffectiveConfig;
@@ -55,6 +57,20 @@ pub fn render_pod(
         spec: Some(pod_spec(name, config.clone(), &options)),
         status: None,
     })
+}
+
+/// Returns whose pod that of a session is, as `podloom_mutation::owner_of` writes it: all sessions of one browser and version of a
+/// namespace belong together. None without the labels of a session.
+pub fn owner_of_session(pod: &Value, namespace: &str) -> Option<String> {
+    let labels = pod.get("metadata")?.get("labels")?;
+    let label = |key: &str| labels.get(key)?.as_str();
+    let browser = label(names::label::BROWSER_NAME)?;
+    let version = label(names::label::BROWSER_VERSION)?;
+    Some(named_owner(
+        SelenosisKind::Browser.name(),
+        namespace,
+        &format!("{browser}:{version}"),
+    ))
 }
 
 /// Returns the three labels that identify a Browser and its pod.

@@ -2,9 +2,11 @@
 
 mod cleaner;
 mod infrastructure;
+mod rollout;
 
 pub(super) use self::cleaner::CLEANER;
 pub(super) use self::infrastructure::INFRASTRUCTURE;
+pub(super) use self::rollout::ROLLOUT;
 
 use podloom_api::{SelenosisApi, SelenosisKind, crd, names, portal_expose_crd, tunnel_class_crd};
 
@@ -250,6 +252,9 @@ const fn reads_owners(group: &'static str, resource: &'static str) -> Right {
 
 /// The rights of every duty with a namespaced kind: Events are in the namespace of their object.
 pub(super) const EVENTS: [Right; 1] = [events(RightScope::WatchedNamespaces)];
+
+/// The rights of every duty that watches a namespaced kind in the operator's own namespace alone.
+pub(super) const OWN_EVENTS: [Right; 1] = [events(RightScope::OwnNamespace)];
 
 /// The rights of every duty with a cluster-scoped kind: Events about such objects are in the namespace `default`.
 pub(super) const CLUSTER_EVENTS: [Right; 1] = [events(RightScope::Namespace("default"))];

@@ -101,12 +101,15 @@ fn every_right_has_a_reason() {
             assert!(!right.why.ends_with('.'), "{right:?}");
         }
         for kind in row.kinds {
-            let scope = match kind.scope {
-                ResourceScope::Namespaced => RightScope::WatchedNamespaces,
-                ResourceScope::Cluster => RightScope::Cluster,
+            let scopes: &[_] = match kind.scope {
+                ResourceScope::Namespaced => {
+                    &[RightScope::WatchedNamespaces, RightScope::OwnNamespace]
+                }
+                ResourceScope::Cluster => &[RightScope::Cluster],
             };
             let watches = row.rights.iter().any(|right| {
-                (right.group, right.resource, right.scope) == (kind.group, kind.plural, scope)
+                (right.group, right.resource) == (kind.group, kind.plural)
+                    && scopes.contains(&right.scope)
                     && right.subresource.is_none()
                     && ["list", "watch"]
                         .iter()

@@ -21,13 +21,13 @@ fn an_unknown_name_is_answered_with_the_known_ones() {
     check(
         "browser,portals",
         Err(
-            "unknown controller \"portals\"; known: browser, portal, infrastructure, cleaner, or none for no controller",
+            "unknown controller \"portals\"; known: browser, portal, infrastructure, cleaner, rollout, or none for no controller",
         ),
     );
     check(
         "",
         Err(
-            "unknown controller \"\"; known: browser, portal, infrastructure, cleaner, or none for no controller",
+            "unknown controller \"\"; known: browser, portal, infrastructure, cleaner, rollout, or none for no controller",
         ),
     );
     check(

@@ -59,7 +59,7 @@ fn logging(dispatch: Dispatch) -> Runtime {
         .unwrap()
 }
 
-pub(super) fn plugin_that_logs() -> Vec<u8> {
+pub(in crate::mutator) fn plugin_that_logs() -> Vec<u8> {
     let mut module = wat::parse_str(include_str!("logs.wat")).unwrap();
     let mut resolve = Resolve::default();
     let contract = concat!(env!("CARGO_MANIFEST_DIR"), "/../wit/0.1");
@@ -71,7 +71,7 @@ pub(super) fn plugin_that_logs() -> Vec<u8> {
 }
 
 /// A chain of one plugin, which may write there.
-pub(super) fn chain_of(plugin: &[u8], allow: &str) -> podloom_mutators::Chain {
+pub(in crate::mutator) fn chain_of(plugin: &[u8], allow: &str) -> podloom_mutators::Chain {
     let directory = tempfile::tempdir().unwrap();
     let manifest = format!(
         "apiVersion: podloom.dev/v1alpha1\nkind: MutatorChain\nplugins: [{{ name: logs, file: logs.wasm, allow: [{allow}] }}]\n"

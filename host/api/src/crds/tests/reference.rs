@@ -30,7 +30,7 @@ This page is made from the same types as the CustomResourceDefinitions; change t
 ";
 
 /// Of each API group: the folder with its definitions, and the page that explains it.
-const PLACES: [(&str, &str, &str); 4] = [
+const PLACES: [(&str, &str, &str); 5] = [
     ("selenosis.io", "", "BROWSERS.md"),
     ("portal.gosuda.org", "portal/", "PORTAL.md"),
     (
@@ -39,6 +39,7 @@ const PLACES: [(&str, &str, &str); 4] = [
         "INFRASTRUCTURE.md",
     ),
     ("cleaner.vtex.dev", "cleaner/", "CLEANER.md"),
+    ("chain.podloom.dev", "rollout/", "CHANGES.md"),
 ];
 
 fn page() -> String {

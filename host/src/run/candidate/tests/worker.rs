@@ -46,6 +46,7 @@ impl Tried {
             serving: serving(&mutator.slot),
             engine: None,
             candidate,
+            split: None,
             results: Arc::clone(&results),
             metrics: metrics.clone(),
         };

@@ -1,0 +1,79 @@
+//! What wakes ChainRollouts: themselves. Pods are only counted: a rollout is judged every few seconds anyway.
+
+use std::sync::Arc;
+
+use futures::future::{self, BoxFuture};
+use futures::{FutureExt, StreamExt};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use podloom_api::ChainRollout;
+use podloom_engine::cache::{Cache, Watch};
+use podloom_engine::metrics::UNREADABLE;
+use podloom_engine::plain::plain;
+use podloom_engine::scope::WatchScope;
+use podloom_engine::watch::{watch_config, watch_events};
+use podloom_engine::wiring::Wiring;
+
+use crate::kind::RolloutKind;
+use crate::metrics::phase;
+use crate::tally::{Tally, prune};
+
+/// What the controller runs with.
+#[derive(Clone, Debug)]
+pub struct RolloutSetup {
+    /// The operator's own namespace: ChainRollouts of others say nothing.
+    pub namespace: String,
+}
+
+/// Returns the work of the controller until it is stopped.
+///
+/// The cache is awaited from now on, not from the work's first poll.
+pub fn begin(scopes: &[WatchScope], setup: &RolloutSetup) -> BoxFuture<'static, ()> {
+    let Some(first) = scopes.first() else {
+        return future::ready(()).boxed();
+    };
+    let own = [WatchScope {
+        namespace: Some(setup.namespace.clone()),
+        ..first.clone()
+    }];
+    let resource = Arc::new(ChainRollout::resource());
+    let watch = Watch::of_kind::<RolloutKind>("ChainRollouts", &resource);
+    let rollouts = Cache::new(&own, watch);
+    let tally = Tally::default();
+    let pods = scopes.iter().map(|scope| count_pods(scope, &tally));
+    let pods: Vec<_> = pods.collect();
+    let kind = RolloutKind {
+        resource,
+        rollouts: rollouts.clone(),
+        tally,
+        memory: std::sync::Mutex::default(),
+    };
+    let controller = Wiring::<RolloutKind>::new(&rollouts)
+        .counts(UNREADABLE, phase)
+        .run(&own, kind);
+    let beside = future::join(rollouts.fill(), future::join_all(pods));
+    future::select(controller.boxed(), beside.boxed())
+        .map(drop)
+        .boxed()
+}
+
+/// Counts the pods of a scope. Without the right to watch them, their lives are not judged. It has no end.
+fn count_pods(scope: &WatchScope, tally: &Tally) -> BoxFuture<'static, ()> {
+    let client = scope.ctx.client.clone();
+    let api: Api<Pod> = match &scope.namespace {
+        Some(namespace) => Api::namespaced(client, namespace),
+        None => Api::all(client),
+    };
+    let (tally, clock) = (tally.clone(), scope.ctx.clock.clone());
+    let events = watch_events(api, watch_config(), prune, |error| {
+        tracing::debug!(error = plain(error), "could not watch pods");
+    });
+    events
+        .for_each(move |event| {
+            if let Ok(event) = event {
+                tally.see(&event, clock.now());
+            }
+            future::ready(())
+        })
+        .boxed()
+}

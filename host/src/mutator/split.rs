@@ -1,0 +1,209 @@
+//! Which of two chains a pod passes while a candidate is rolled out, and what came of it.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use podloom_api::{PassedPods, RolloutCounts};
+use podloom_mutation::{MutatedPod, PodRejection, PodRequest, RejectedPod};
+use podloom_mutators::{Chain, Serving, Slot};
+use podloom_rollout::Route;
+use podloom_turns::lock;
+
+/// Sends pods through the serving chain or the candidate.
+#[derive(Debug)]
+pub(crate) struct Split {
+    serving: Arc<Slot>,
+    candidate: Arc<Slot>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Where pods go; none until it is known that anybody passes a candidate.
+    route: Option<Arc<Route>>,
+    /// Whether the rollout is under way, so that pods are counted.
+    is_counted: bool,
+    /// Until when the route counts without another judgement; none if it does for ever.
+    until: Option<Instant>,
+    counts: RolloutCounts,
+}
+
+/// Which of the two it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Serving,
+    Candidate,
+}
+
+/// The chain of one pod. It counts what comes of it.
+pub(super) struct Picked<'s> {
+    pub(super) chain: Arc<Chain>,
+    /// None if nobody counts.
+    counted: Option<(&'s Split, Arc<Route>, Side)>,
+    began: Instant,
+}
+
+impl Split {
+    /// Everybody passes the serving chain at first.
+    pub(crate) fn new(serving: Arc<Slot>, candidate: Arc<Slot>) -> Self {
+        Self {
+            serving,
+            candidate,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Goes by another route, and counts from these on if it is of another rollout.
+    pub(crate) fn follow(&self, route: Option<Route>, is_counted: bool, first: RolloutCounts) {
+        let mut state = lock(&self.state);
+        let number = |route: Option<&Route>| route.map(|it| it.rollout);
+        if number(state.route.as_deref()) != number(route.as_ref()) {
+            state.counts = first;
+        }
+        state.route = route.map(Arc::new);
+        state.is_counted = is_counted;
+    }
+
+    /// Goes by the route until this moment at the latest, or for ever.
+    pub(crate) fn follow_until(&self, until: Option<Instant>) {
+        lock(&self.state).until = until;
+    }
+
+    /// Counts again from nothing: what was counted is part of something else now.
+    pub(crate) fn begin_again(&self) {
+        lock(&self.state).counts = RolloutCounts::default();
+    }
+
+    /// Of which rollout how much was counted.
+    pub(crate) fn counts(&self) -> (i64, RolloutCounts) {
+        let state = lock(&self.state);
+        let rollout = state.route.as_ref().map(|it| it.rollout);
+        (rollout.unwrap_or_default(), state.counts)
+    }
+
+    /// Waits until the first attempt to load the candidate has succeeded or failed.
+    pub(crate) async fn attempted(&self) {
+        self.candidate.attempted().await;
+    }
+
+    /// The digests of both chains.
+    pub(crate) fn digests(&self) -> (Option<String>, Option<String>) {
+        let digest = |slot: &Slot| Some(slot.serving().chain.as_ref()?.digest().to_owned());
+        (digest(&self.serving), digest(&self.candidate))
+    }
+
+    /// Counts a pod that both chains were tried on, by their digests.
+    pub(crate) fn tried(&self, (serving, candidate): (&str, &str), compared: &str, took: Duration) {
+        let mut state = lock(&self.state);
+        let is_ours = state.route.as_ref().is_some_and(|route| {
+            (route.serving.as_str(), route.candidate.as_str()) == (serving, candidate)
+        });
+        if is_ours && state.is_counted {
+            count(
+                &mut state.counts.tried,
+                (compared == "denied", compared == "failed"),
+                took,
+            );
+        }
+    }
+
+    /// The route, if both of its chains are here: there is never a third one.
+    fn route(&self, serving: &Serving) -> Option<(Arc<Route>, Arc<Chain>, bool)> {
+        let (route, is_counted) = {
+            let state = lock(&self.state);
+            let is_over = state.until.is_some_and(|until| Instant::now() >= until);
+            let route = state.route.clone().filter(|_| !is_over)?;
+            (route, state.is_counted)
+        };
+        let candidate = self.candidate.serving().chain.clone()?;
+        let is_here = serving.chain.as_ref()?.digest() == route.serving
+            && candidate.digest() == route.candidate;
+        is_here.then_some((route, candidate, is_counted))
+    }
+
+    /// Returns the chain of a pod; none if there is no chain.
+    pub(super) fn pick(&self, serving: &Serving, request: &PodRequest) -> Option<Picked<'_>> {
+        let ours = serving.chain.clone()?;
+        let began = Instant::now();
+        let Some((route, candidate, is_counted)) = self.route(serving) else {
+            return Some(Picked {
+                chain: ours,
+                counted: None,
+                began,
+            });
+        };
+        let labels = (!request.is_namespace_unread).then_some(&request.namespace_labels);
+        let takes = match request.owner.as_str() {
+            "" => route.takes_all(),
+            owner => route.takes(owner, labels),
+        };
+        let (chain, side) = match takes {
+            true => (candidate, Side::Candidate),
+            false => (ours, Side::Serving),
+        };
+        // Nobody gets the pod of a dry run, and changes are of pods that passed a chain before.
+        let is_counted = is_counted && !request.dry_run && request.later.is_none();
+        Some(Picked {
+            chain,
+            counted: is_counted.then_some((self, route, side)),
+            began,
+        })
+    }
+
+    /// Whether pods of all owners pass the candidate, and by its digest.
+    pub(super) fn all(&self, serving: &Serving) -> Option<Arc<Chain>> {
+        let (route, candidate, _) = self.route(serving)?;
+        route.takes_all().then_some(candidate)
+    }
+
+    /// The candidate, if any pod may pass it.
+    pub(super) fn some(&self, serving: &Serving) -> Option<Arc<Chain>> {
+        let (route, candidate, _) = self.route(serving)?;
+        route.takes_some().then_some(candidate)
+    }
+}
+
+impl Picked<'_> {
+    /// Counts what came of the pod.
+    pub(super) fn count(&self, result: &Result<MutatedPod, RejectedPod>) {
+        let Some((split, route, side)) = &self.counted else {
+            return;
+        };
+        let rejection = result.as_ref().err().map(|it| &it.rejection);
+        let flags = match rejection {
+            // That the time of the review was over says nothing about the chain.
+            Some(PodRejection::Overdue(_) | PodRejection::Unread(_)) => return,
+            Some(PodRejection::Denied(_)) => (true, false),
+            Some(_) => (false, true),
+            None => (false, has_failed(result)),
+        };
+        let mut state = lock(&split.state);
+        if state.route.as_ref().map(|it| it.rollout) != Some(route.rollout) {
+            return;
+        }
+        let of = match side {
+            Side::Serving => &mut state.counts.serving,
+            Side::Candidate => &mut state.counts.candidate,
+        };
+        count(of, flags, self.began.elapsed());
+    }
+}
+
+/// Whether a plugin failed although the pod was made.
+fn has_failed(result: &Result<MutatedPod, RejectedPod>) -> bool {
+    use podloom_mutation::PluginOutcome::{Failed, Ignored};
+    let mut runs = podloom_mutation::runs(result).iter();
+    runs.any(|run| matches!(run.outcome, Failed(_) | Ignored(_)))
+}
+
+fn count(pods: &mut PassedPods, (is_denied, has_failed): (bool, bool), took: Duration) {
+    pods.add(PassedPods {
+        pods: 1,
+        denied: i64::from(is_denied),
+        failed: i64::from(has_failed),
+        microseconds: i64::try_from(took.as_micros()).unwrap_or(i64::MAX),
+    });
+}
+
+#[cfg(test)]
+mod tests;

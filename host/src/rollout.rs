@@ -1,0 +1,255 @@
+//! `podloom rollout`: shows and steers the rollout of a candidate.
+
+use std::fmt::Write;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow};
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, Client, ResourceExt};
+use podloom_api::{
+    ChainRollout, ChainRolloutStatus, RolloutPhase, RolloutPods, RolloutReplica, RolloutVerdict,
+};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::cli::{ReportFormat, RolloutArguments, RolloutCommand, StatusArguments};
+use crate::error::CommandError;
+use crate::feed::block_on;
+use crate::{lists, output};
+
+/// How often to look while waiting.
+const LOOK: Duration = Duration::from_secs(2);
+/// How much of a digest is shown.
+const SHOWN: usize = 12;
+const FIELD_MANAGER: &str = "podloom-cli";
+
+/// Shows the rollout, or changes what is wanted of it.
+pub(crate) fn run(command: &RolloutCommand) -> Result<(), CommandError> {
+    block_on(async {
+        match command {
+            RolloutCommand::Status(arguments) => status(arguments).await,
+            RolloutCommand::Pause(of) => {
+                change(of, |_| Ok(json!({ "paused": true })), "it is paused").await
+            }
+            RolloutCommand::Resume(of) => change(of, resumed, "it goes on").await,
+            RolloutCommand::Promote(of) => {
+                let decided = |it: &ChainRollout| decided(it, RolloutVerdict::Promote);
+                change(of, decided, "every pod will pass the candidate").await
+            }
+            RolloutCommand::Abort(of) => {
+                let decided = |it: &ChainRollout| decided(it, RolloutVerdict::Abort);
+                change(of, decided, "no pod will pass the candidate any more").await
+            }
+        }
+    })
+}
+
+/// Finds the ChainRollout.
+async fn find(client: &Client, of: &RolloutArguments) -> Result<ChainRollout, CommandError> {
+    let namespace = of.namespace.as_str();
+    let api: Api<ChainRollout> = Api::namespaced(client.clone(), namespace);
+    let all = api.list(&ListParams::default()).await;
+    let all = all.with_context(|| {
+        format!(
+            "cannot list ChainRollouts of namespace {namespace}; are their CustomResourceDefinition and the controller of deploy/rollout installed?"
+        )
+    })?;
+    let mut all: Vec<ChainRollout> = all.items;
+    if let Some(name) = &of.name {
+        all.retain(|it| it.name_any() == *name);
+    }
+    // As the operator chooses.
+    let first = all.into_iter().min_by_key(|it| {
+        let created = it.metadata.creation_timestamp.as_ref().map(|it| it.0);
+        (created, it.name_any())
+    });
+    let what = of
+        .name
+        .as_deref()
+        .map_or_else(String::new, |name| format!(" {name}"));
+    Ok(first.ok_or_else(|| {
+        anyhow!(
+            "there is no ChainRollout{what} in namespace {namespace}; name the namespace of the operator with --namespace, or create one"
+        )
+    })?)
+}
+
+async fn status(arguments: &StatusArguments) -> Result<(), CommandError> {
+    let client = lists::connect().await?;
+    let (began, mut said) = (Instant::now(), String::new());
+    loop {
+        let rollout = find(&client, &arguments.rollout).await?;
+        let status = rollout.status.clone().unwrap_or_default();
+        let is_over = status.phase.is_some_and(RolloutPhase::is_final);
+        if !arguments.wait || is_over {
+            print(&rollout, &status, arguments.output)?;
+            let serves = status.phase == Some(RolloutPhase::Completed);
+            return match arguments.wait && !serves {
+                true => Err(CommandError::Different),
+                false => Ok(()),
+            };
+        }
+        let line = format!("{}\n", headline(&rollout, &status));
+        if line != said {
+            output::print_note(&line);
+            said = line;
+        }
+        if arguments
+            .timeout
+            .is_some_and(|longest| began.elapsed() >= longest)
+        {
+            let error = anyhow!(
+                "it was not over within {:?}",
+                arguments.timeout.unwrap_or_default()
+            );
+            return Err(error.into());
+        }
+        sleep(LOOK).await;
+    }
+}
+
+/// Writes what is wanted, and says so.
+async fn change(
+    of: &RolloutArguments,
+    spec: impl Fn(&ChainRollout) -> Result<Value, CommandError>,
+    said: &str,
+) -> Result<(), CommandError> {
+    let client = lists::connect().await?;
+    let rollout = find(&client, of).await?;
+    // With the version: a decision is about what was just read.
+    let patch = json!({
+        "metadata": { "resourceVersion": rollout.resource_version() },
+        "spec": spec(&rollout)?,
+    });
+    let name = rollout.name_any();
+    let api: Api<ChainRollout> = Api::namespaced(client, &of.namespace);
+    let parameters = PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    let written = api.patch(&name, &parameters, &Patch::Merge(patch)).await;
+    written.with_context(|| format!("cannot change ChainRollout {name}"))?;
+    output::print(&format!("ChainRollout {name}: {said}\n"))
+}
+
+fn decided(rollout: &ChainRollout, verdict: RolloutVerdict) -> Result<Value, CommandError> {
+    let status = rollout.status.clone().unwrap_or_default();
+    use RolloutPhase::{Completed, Paused, Progressing};
+    let may = matches!(
+        (status.phase, verdict),
+        (Some(Progressing | Paused), _) | (Some(Completed), RolloutVerdict::Abort)
+    );
+    let Some(candidate) = status.candidate.filter(|_| may) else {
+        let phase = status.phase.unwrap_or(RolloutPhase::Waiting);
+        let advice = match verdict {
+            RolloutVerdict::Promote => {
+                "; to begin again with the same candidate, use podloom rollout resume"
+            }
+            RolloutVerdict::Abort => "",
+        };
+        let text = format!("nothing is under way: the phase is {phase}{advice}");
+        return Err(CommandError::Other(anyhow!(text)));
+    };
+    Ok(json!({ "decision": { "candidate": candidate, "verdict": verdict } }))
+}
+
+fn resumed(rollout: &ChainRollout) -> Result<Value, CommandError> {
+    let status = rollout.status.clone().unwrap_or_default();
+    Ok(match status.phase {
+        Some(RolloutPhase::RolledBack | RolloutPhase::Aborted) => {
+            let attempt = rollout.spec.attempt.max(status.attempt).saturating_add(1);
+            json!({ "paused": false, "attempt": attempt, "decision": null })
+        }
+        _ => json!({ "paused": false }),
+    })
+}
+
+fn print(
+    rollout: &ChainRollout,
+    status: &ChainRolloutStatus,
+    format: ReportFormat,
+) -> Result<(), CommandError> {
+    let text = match format {
+        ReportFormat::Json => output::json_text(&json!(status))?,
+        ReportFormat::Text => report(rollout, status),
+    };
+    output::print(&text)
+}
+
+/// As `Progressing 2/4: the next step begins after 9m more`.
+fn headline(rollout: &ChainRollout, status: &ChainRolloutStatus) -> String {
+    let phase = status
+        .phase
+        .map_or("not looked at yet", RolloutPhase::as_str);
+    let progress = status.progress.as_deref().unwrap_or_default();
+    let message = match &status.message {
+        Some(message) => format!(": {message}"),
+        None => " (is the controller of deploy/rollout running?)".to_owned(),
+    };
+    format!("{} {phase} {progress}", rollout.name_any())
+        .trim_end()
+        .to_owned()
+        + &message
+}
+
+fn report(rollout: &ChainRollout, status: &ChainRolloutStatus) -> String {
+    let mut text = output::paint(output::TITLE, &headline(rollout, status)) + "\n";
+    let ChainRolloutStatus {
+        serving,
+        candidate,
+        percent,
+        ..
+    } = status;
+    if let (Some(serving), Some(candidate)) = (serving, candidate) {
+        let _infallible = writeln!(
+            text,
+            "candidate {}: up to {percent} percent of owners; serving chain {}: all others\n",
+            short(candidate),
+            short(serving)
+        );
+        numbers(&mut text, &status.candidate_pods, &status.serving_pods);
+        let _infallible = writeln!(text, "tried on both  {:>10}\n", status.tried);
+    }
+    for (name, replica) in &status.replicas {
+        let _infallible = writeln!(text, "replica {name}: {}", chains(replica, status));
+    }
+    text
+}
+
+fn numbers(text: &mut String, candidate: &RolloutPods, serving: &RolloutPods) {
+    type Of = fn(&RolloutPods) -> i64;
+    let rows: [(&str, Of); 7] = [
+        ("reviewed", |it| it.reviewed),
+        ("denied", |it| it.denied),
+        ("failed", |it| it.failed),
+        ("mean in us", |it| it.mean_microseconds),
+        ("ready", |it| it.ready),
+        ("unready", |it| it.unready),
+        ("restarted", |it| it.restarted),
+    ];
+    let _infallible = writeln!(text, "pods            candidate    serving");
+    for (name, of) in rows {
+        let (candidate, serving) = (of(candidate), of(serving));
+        let _infallible = writeln!(text, "{name:<13}  {candidate:>10} {serving:>10}");
+    }
+}
+
+fn chains(replica: &RolloutReplica, status: &ChainRolloutStatus) -> String {
+    let shown = |digest: &Option<String>| digest.as_deref().map_or("none", short).to_owned();
+    let follows = match replica.rollout == status.rollout {
+        true => "",
+        false => ", does not follow yet",
+    };
+    format!(
+        "serving {}, candidate {}{follows}",
+        shown(&replica.serving),
+        shown(&replica.candidate)
+    )
+}
+
+fn short(digest: &str) -> &str {
+    digest.get(..SHOWN).unwrap_or(digest)
+}
+
+#[cfg(test)]
+mod tests;
