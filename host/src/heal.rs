@@ -33,7 +33,7 @@ const RETRY_MISSED: Duration = Duration::from_mins(10);
 const RETRY_LEFT: Duration = Duration::from_mins(10);
 
 /// How pods are replaced.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     /// How many workloads at once.
     pub(crate) owners: usize,

@@ -22,7 +22,7 @@ use tokio::time::timeout_at;
 use tracing::{Instrument, Span};
 
 pub(crate) use self::recent::{RecentPod, RecentPods};
-pub(crate) use self::split::Split;
+pub(crate) use self::split::{Chains, Split};
 pub(crate) use self::witness::{Seen, Witness};
 use crate::traces;
 

@@ -8,6 +8,7 @@ use podloom_engine::outbound::OutboundMetrics;
 use podloom_engine::sent::SendMetrics;
 use podloom_infrastructure::InfrastructureMetrics;
 use podloom_portal::PortalMetrics;
+use podloom_rollout::RolloutMetrics;
 use prometheus_client::registry::Registry;
 
 /// Metrics of the controllers; cheap to clone, registered once.
@@ -20,6 +21,7 @@ pub struct ControllerMetrics {
     pub(crate) portal: PortalMetrics,
     pub(crate) infrastructure: InfrastructureMetrics,
     pub(crate) cleaner: CleanerMetrics,
+    pub(crate) rollout: RolloutMetrics,
 }
 
 impl ControllerMetrics {
@@ -32,7 +34,7 @@ impl ControllerMetrics {
         let portal = PortalMetrics::declared(registry, &engine.objects, outbound.clone());
         let infrastructure =
             InfrastructureMetrics::declared(registry, &engine.objects, outbound.clone());
-        podloom_rollout::declare(&engine.objects);
+        let rollout = RolloutMetrics::declared(registry, &engine.objects);
         let cleaner = CleanerMetrics::declared(registry, &engine.objects, outbound);
         Self {
             events,
@@ -41,6 +43,7 @@ impl ControllerMetrics {
             portal,
             infrastructure,
             cleaner,
+            rollout,
         }
     }
 }

@@ -131,7 +131,7 @@ async fn begin(
             podloom_infrastructure::begin(scopes, own, &metrics.infrastructure)
         }
         DutySetup::Cleaner(own) => podloom_cleaner::begin(scopes, &own, &metrics.cleaner),
-        DutySetup::Rollout(own) => podloom_rollout::begin(scopes, &own),
+        DutySetup::Rollout(own) => podloom_rollout::begin(scopes, &own, &metrics.rollout),
     }
 }
 

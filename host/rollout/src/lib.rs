@@ -16,6 +16,6 @@ mod route;
 mod tally;
 mod wiring;
 
-pub use metrics::declare;
+pub use metrics::RolloutMetrics;
 pub use route::{Route, first};
 pub use wiring::{RolloutSetup, begin};

@@ -15,7 +15,7 @@ use podloom_engine::watch::{watch_config, watch_events};
 use podloom_engine::wiring::Wiring;
 
 use crate::kind::RolloutKind;
-use crate::metrics::phase;
+use crate::metrics::{RolloutMetrics, phase};
 use crate::tally::{Tally, prune};
 
 /// What the controller runs with.
@@ -28,7 +28,11 @@ pub struct RolloutSetup {
 /// Returns the work of the controller until it is stopped.
 ///
 /// The cache is awaited from now on, not from the work's first poll.
-pub fn begin(scopes: &[WatchScope], setup: &RolloutSetup) -> BoxFuture<'static, ()> {
+pub fn begin(
+    scopes: &[WatchScope],
+    setup: &RolloutSetup,
+    metrics: &RolloutMetrics,
+) -> BoxFuture<'static, ()> {
     let Some(first) = scopes.first() else {
         return future::ready(()).boxed();
     };
@@ -40,6 +44,7 @@ pub fn begin(scopes: &[WatchScope], setup: &RolloutSetup) -> BoxFuture<'static, 
     let watch = Watch::of_kind::<RolloutKind>("ChainRollouts", &resource);
     let rollouts = Cache::new(&own, watch);
     let tally = Tally::default();
+    let shown = metrics.show(rollouts.clone());
     let pods = scopes.iter().map(|scope| count_pods(scope, &tally));
     let pods: Vec<_> = pods.collect();
     let kind = RolloutKind {
@@ -53,7 +58,7 @@ pub fn begin(scopes: &[WatchScope], setup: &RolloutSetup) -> BoxFuture<'static, 
         .run(&own, kind);
     let beside = future::join(rollouts.fill(), future::join_all(pods));
     future::select(controller.boxed(), beside.boxed())
-        .map(drop)
+        .map(move |_| drop(shown))
         .boxed()
 }
 

@@ -82,7 +82,7 @@ pub(crate) enum Need {
 }
 
 /// Which chains pods are replaced for that passed them. Those that missed the chain always are.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unwanted {
     /// The digests of banned ones.
     pub(crate) banned: Vec<String>,

@@ -26,6 +26,41 @@ struct State {
     /// Until when the route counts without another judgement; none if it does for ever.
     until: Option<Instant>,
     counts: RolloutCounts,
+    /// The digest of a candidate that was taken back.
+    banned: Option<String>,
+}
+
+/// The chains of this process, for those who look at pods that exist. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Chains {
+    pub(crate) serving: Arc<Slot>,
+    /// None if no candidate may be rolled out.
+    pub(crate) split: Option<Arc<Split>>,
+}
+
+impl Chains {
+    /// What serves now.
+    pub(crate) fn in_force(&self) -> InForce {
+        match &self.split {
+            Some(split) => split.in_force(),
+            None => InForce {
+                chain: self.serving.serving().chain.clone(),
+                is_split: false,
+                banned: None,
+            },
+        }
+    }
+}
+
+/// What serves now.
+#[derive(Debug)]
+pub(crate) struct InForce {
+    /// The chain that pods of most owners pass; none without a chain.
+    pub(crate) chain: Option<Arc<Chain>>,
+    /// Whether pods of some owners pass another one.
+    pub(crate) is_split: bool,
+    /// The digest of a candidate that was taken back.
+    pub(crate) banned: Option<String>,
 }
 
 /// Which of the two it is.
@@ -67,6 +102,21 @@ impl Split {
     /// Goes by the route until this moment at the latest, or for ever.
     pub(crate) fn follow_until(&self, until: Option<Instant>) {
         lock(&self.state).until = until;
+    }
+
+    /// No pod should have passed the candidate with this digest.
+    pub(crate) fn ban(&self, digest: Option<String>) {
+        lock(&self.state).banned = digest;
+    }
+
+    fn in_force(&self) -> InForce {
+        let serving = self.serving.serving();
+        let (all, some) = (self.all(&serving), self.some(&serving));
+        InForce {
+            is_split: all.is_none() && some.is_some(),
+            chain: all.or_else(|| serving.chain.clone()),
+            banned: lock(&self.state).banned.clone(),
+        }
     }
 
     /// Counts again from nothing: what was counted is part of something else now.

@@ -20,6 +20,7 @@ use super::parts::Parts;
 use super::state::OperatorState;
 use crate::drift::{Counts, Reader, Scope, Unclear, scan};
 use crate::error::CommandError;
+use crate::mutator::Chains;
 
 /// How long one look at the cluster may take.
 const TIMEOUT: Duration = Duration::from_secs(600);
@@ -31,6 +32,7 @@ pub(super) struct DriftTask {
     /// One for all namespaces, or one for each watched one.
     scopes: Arc<Vec<Scope>>,
     slot: Arc<Slot>,
+    chains: Chains,
     interval: Duration,
     metrics: DriftMetrics,
 }
@@ -64,6 +66,7 @@ impl DriftTask {
             client: parts.client.clone(),
             scopes: Arc::new(scopes),
             slot: Arc::clone(&state.slot),
+            chains: state.chains(),
             interval: webhook.drift_interval,
             metrics: DriftMetrics::collected(registry),
         })
@@ -100,7 +103,7 @@ impl DriftTask {
 
     /// Looks once; none if there is no chain yet, so nothing can have missed it.
     async fn look(&self) -> Result<Option<Found>, String> {
-        let Some(chain) = self.slot.serving().chain.clone() else {
+        let Some(chain) = self.chains.in_force().chain else {
             return Ok(None);
         };
         let (client, scopes) = (self.client.clone(), Arc::clone(&self.scopes));

@@ -8,7 +8,6 @@ use podloom_api::names::event;
 use podloom_engine::events::{Events, Notice};
 use podloom_engine::sent::SendMetrics;
 use podloom_metrics::{By, metrics};
-use podloom_mutators::Slot;
 use podloom_turns::{Cause, Lines};
 use podloom_webhook::{CertificateSlot, OwnerKind};
 use prometheus_client::metrics::gauge::Gauge;
@@ -19,9 +18,10 @@ use super::drift::apart;
 use super::parts::Parts;
 use super::state::OperatorState;
 use crate::cli::Heal;
-use crate::drift::{Expected, Need, Reader, Scope};
+use crate::drift::{Expected, Need, Reader, Scope, Unwanted};
 use crate::error::CommandError;
 use crate::heal::{Found, Healer, Report, Settings, look};
+use crate::mutator::Chains;
 
 /// How often it looks at the cluster while it has nothing to do, and at the latest.
 const REST: Duration = Duration::from_secs(60);
@@ -58,7 +58,7 @@ pub(super) struct HealTask {
     how: Heal,
     settings: Settings,
     owners: Arc<Vec<OwnerKind>>,
-    slot: Arc<Slot>,
+    chains: Chains,
     /// What it answers with; none without TLS.
     certificate: Option<Arc<CertificateSlot>>,
     metrics: HealMetrics,
@@ -78,6 +78,8 @@ struct Memory {
     /// When it last looked, and of which chain that was.
     looked: Option<(Instant, String)>,
     healer: Option<Healer>,
+    /// What is to be replaced, and how. A rollout changes it.
+    settings: Option<Settings>,
     /// How many workloads the last look has found. It is logged once.
     found: usize,
     /// Why the last look failed. It is logged once, and nothing is evicted until one succeeds.
@@ -115,7 +117,7 @@ impl HealTask {
             how,
             settings: Settings::new(heal.owners, heal.ready_within, &heal.banned, heal.older),
             owners: Arc::new(webhook.pod_owners.clone()),
-            slot: Arc::clone(&state.slot),
+            chains: state.chains(),
             certificate: state.certificate.clone(),
             metrics: HealMetrics::register(registry),
             sent: parts.metrics.events.clone(),
@@ -143,7 +145,8 @@ impl HealTask {
     }
 
     async fn round(&self, memory: &mut Memory, events: &Events) {
-        let Some(chain) = self.slot.serving().chain.clone() else {
+        let in_force = self.chains.in_force();
+        let Some(chain) = in_force.chain else {
             // Nobody would answer for the new pods.
             (memory.chain, memory.answers) = (None, None);
             return;
@@ -153,7 +156,15 @@ impl HealTask {
             _ => Instant::now(),
         };
         memory.chain = Some((chain.digest().to_owned(), since));
-        if self.settings.unwanted.older && since.elapsed() < SETTLED {
+        let mut settings = self.settings.clone();
+        settings.unwanted.banned.extend(in_force.banned);
+        // During a rollout, neither of the two chains is older.
+        settings.unwanted.older &= !in_force.is_split;
+        if memory.settings.as_ref() != Some(&settings) {
+            (memory.healer, memory.looked) = (None, None);
+            memory.settings = Some(settings.clone());
+        }
+        if settings.unwanted.older && since.elapsed() < SETTLED {
             // Another replica may still have the chain before, and would give it to new pods.
             return;
         }
@@ -164,7 +175,7 @@ impl HealTask {
             digest != chain.digest() || age > AT_THE_LATEST || (is_idle && age > REST)
         });
         if is_due {
-            self.look(memory, Expected::of(&chain)).await;
+            self.look(memory, Expected::of(&chain), &settings).await;
             memory.looked = Some((Instant::now(), chain.digest().to_owned()));
         }
         let certificate = self.certificate.as_ref();
@@ -184,8 +195,8 @@ impl HealTask {
         self.metrics.stopped.set(stopped.unwrap_or(i64::MAX));
     }
 
-    async fn look(&self, memory: &mut Memory, expected: Expected) {
-        let found = self.find(expected).await;
+    async fn look(&self, memory: &mut Memory, expected: Expected, settings: &Settings) {
+        let found = self.find(expected, settings.unwanted.clone()).await;
         let outcome = if found.is_ok() { "complete" } else { "failed" };
         self.metrics.looks.of([outcome]).inc();
         let found = match found {
@@ -220,23 +231,23 @@ impl HealTask {
             Some(healer) => healer.go_on(found),
             none => {
                 let (client, owners) = (self.client.clone(), Arc::clone(&self.owners));
-                *none = Some(Healer::new(client, self.settings.clone(), owners, found));
+                *none = Some(Healer::new(client, settings.clone(), owners, found));
             }
         }
     }
 
     /// Looks at all watched namespaces.
-    async fn find(&self, expected: Expected) -> Result<Found, String> {
+    async fn find(&self, expected: Expected, unwanted: Unwanted) -> Result<Found, String> {
         let task = self.clone();
         let looking = async move {
-            let looking = timeout(LOOK_TIME, task.find_here(expected));
+            let looking = timeout(LOOK_TIME, task.find_here(expected, &unwanted));
             let looked = looking.await;
             looked.unwrap_or_else(|_| Err(format!("it took longer than {LOOK_TIME:?}")))
         };
         apart(looking).await?
     }
 
-    async fn find_here(&self, expected: Expected) -> Result<Found, String> {
+    async fn find_here(&self, expected: Expected, unwanted: &Unwanted) -> Result<Found, String> {
         let mut all: Option<Found> = None;
         for namespace in self.namespaces.iter() {
             let scope = Scope {
@@ -245,7 +256,7 @@ impl HealTask {
                 webhook: self.webhook.clone(),
                 reader: Reader::Operator,
             };
-            let (expected, unwanted) = (Some(expected.clone()), &self.settings.unwanted);
+            let expected = Some(expected.clone());
             let looked = look(&self.client, &scope, expected, unwanted, &self.owners).await;
             let found = looked.map_err(|error| match error {
                 CommandError::Other(error) => format!("{error:#}"),

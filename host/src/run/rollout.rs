@@ -126,6 +126,7 @@ impl Follower {
     /// Goes by what the status says now.
     fn look(&self) {
         let Some(rollout) = self.rollout() else {
+            self.split.ban(None);
             return self.split.follow(None, false, <_>::default());
         };
         let status = rollout.status.clone().unwrap_or_default();
@@ -134,6 +135,8 @@ impl Follower {
         let is_under_way = is_under_way(&status);
         let counts = before.map(|it| it.counts).unwrap_or_default();
         self.split.follow(Route::of(&status), is_under_way, counts);
+        let is_bad = status.phase == Some(RolloutPhase::RolledBack);
+        self.split.ban(status.candidate.filter(|_| is_bad));
     }
 
     /// Says what is new.

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::candidate::CandidateChain;
 use super::history::History;
 use super::rollout::Follower;
-use crate::mutator::{FastLane, NoChainPolicy};
+use crate::mutator::{Chains, FastLane, NoChainPolicy};
 
 /// The state of the process, shared by all tasks.
 pub(crate) struct OperatorState {
@@ -129,6 +129,15 @@ impl OperatorState {
             duties,
             certificate: None,
             stop,
+        }
+    }
+
+    /// The chains that pods pass.
+    pub(super) fn chains(&self) -> Chains {
+        let candidate = self.candidate.as_ref();
+        Chains {
+            serving: Arc::clone(&self.slot),
+            split: candidate.and_then(|candidate| candidate.split.clone()),
         }
     }
 

@@ -16,7 +16,7 @@ use crate::traces;
 /// All duties, and everything that brings metrics of its own.
 const EVERYTHING: [&str; 16] = [
     "--controllers",
-    "browser,portal,infrastructure,cleaner",
+    "browser,portal,infrastructure,cleaner,rollout",
     "--webhook",
     "127.0.0.1:0",
     "--webhook-drift-interval",
