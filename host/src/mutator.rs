@@ -241,8 +241,13 @@ impl PodMutator for ChainMutator {
     }
 
     fn serves(&self, digest: &str) -> bool {
-        let chains = self.chains();
-        chains.iter().any(|chain| chain.digest() == digest)
+        let serving = self.slot.serving();
+        let is_serving = serving
+            .chain
+            .as_ref()
+            .is_some_and(|it| it.digest() == digest);
+        let mut split = self.split.iter();
+        is_serving || split.any(|split| split.serves(&serving, digest))
     }
 
     fn takes_updates(&self) -> bool {

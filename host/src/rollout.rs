@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow};
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
+use podloom_api::names::rollout::reason;
 use podloom_api::{
     ChainRollout, ChainRolloutStatus, RolloutPhase, RolloutPods, RolloutReplica, RolloutVerdict,
 };
@@ -80,7 +81,7 @@ async fn status(arguments: &StatusArguments) -> Result<(), CommandError> {
     loop {
         let rollout = find(&client, &arguments.rollout).await?;
         let status = rollout.status.clone().unwrap_or_default();
-        let is_over = status.phase.is_some_and(RolloutPhase::is_final);
+        let is_over = is_over(&rollout, &status, arguments.candidate.as_deref());
         if !arguments.wait || is_over {
             print(&rollout, &status, arguments.output)?;
             let serves = status.phase == Some(RolloutPhase::Completed);
@@ -106,6 +107,15 @@ async fn status(arguments: &StatusArguments) -> Result<(), CommandError> {
         }
         sleep(LOOK).await;
     }
+}
+
+/// Whether the last word is said, about the present spec and about this candidate if one is named.
+fn is_over(rollout: &ChainRollout, status: &ChainRolloutStatus, candidate: Option<&str>) -> bool {
+    let digest = status.candidate.as_deref().unwrap_or_default();
+    status.phase.is_some_and(RolloutPhase::is_final)
+        && status.observed_generation == rollout.metadata.generation
+        && rollout.spec.attempt <= status.attempt
+        && candidate.is_none_or(|start| digest.starts_with(start))
 }
 
 /// Writes what is wanted, and says so.
@@ -155,12 +165,17 @@ fn decided(rollout: &ChainRollout, verdict: RolloutVerdict) -> Result<Value, Com
 
 fn resumed(rollout: &ChainRollout) -> Result<Value, CommandError> {
     let status = rollout.status.clone().unwrap_or_default();
-    Ok(match status.phase {
-        Some(RolloutPhase::RolledBack | RolloutPhase::Aborted) => {
+    let is_rejected = status.reason.as_deref() == Some(reason::REJECTED);
+    let is_decided = matches!(
+        status.phase,
+        Some(RolloutPhase::RolledBack | RolloutPhase::Aborted)
+    );
+    Ok(match is_decided || is_rejected {
+        true => {
             let attempt = rollout.spec.attempt.max(status.attempt).saturating_add(1);
             json!({ "paused": false, "attempt": attempt, "decision": null })
         }
-        _ => json!({ "paused": false }),
+        false => json!({ "paused": false }),
     })
 }
 
@@ -208,7 +223,12 @@ fn report(rollout: &ChainRollout, status: &ChainRolloutStatus) -> String {
             short(serving)
         );
         numbers(&mut text, &status.candidate_pods, &status.serving_pods);
-        let _infallible = writeln!(text, "tried on both  {:>10}\n", status.tried);
+        let tried = status.tried;
+        let _infallible = writeln!(
+            text,
+            "\ntried on both chains: {} pods; denied by the candidate alone: {}; failed in it alone: {}\n",
+            tried.pods, tried.denied, tried.failed
+        );
     }
     for (name, replica) in &status.replicas {
         let _infallible = writeln!(text, "replica {name}: {}", chains(replica, status));

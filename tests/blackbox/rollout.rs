@@ -196,9 +196,9 @@ impl<'s> Setting<'s> {
         for replica in replicas {
             self.webhook.configure(address(replica).await, Policy::Fail);
             self.webhook.serves().await;
-            let pods = self.deployments(12).await;
+            let pods = self.deployments(24).await;
             let candidates = owners_with(&pods, new);
-            assert!(candidates > 0 && candidates < 12, "{percent}: {candidates}");
+            assert!(candidates > 0 && candidates < 24, "{percent}: {candidates}");
             all.extend(stamps(&pods));
         }
         all
@@ -262,7 +262,7 @@ fn a_good_candidate_comes_to_serve_and_no_deployment_is_half_changed() {
         let two = setting.replica("two").await;
         let judge = setting.judge(&[]);
         judge.ready().await;
-        let steps = [step(0, 4), step(30, 8), step(60, 8)];
+        let steps = [step(0, 4), step(40, 8), step(60, 8)];
         setting.wants(&json!({ "steps": steps }));
         let status = setting.until_phase("Progressing").await;
         let (old, new) = (status["serving"].clone(), status["candidate"].clone());
@@ -273,7 +273,7 @@ fn a_good_candidate_comes_to_serve_and_no_deployment_is_half_changed() {
         let tried = setting.deployments(4).await;
         assert_eq!(owners_with(&tried, &old), 4);
         let mut early = BTreeMap::new();
-        for percent in [30, 60] {
+        for percent in [40, 60] {
             early.extend(setting.step_is_taken(percent, [&one, &two], &new).await);
         }
         let status = setting.until_phase("Completed").await;

@@ -111,12 +111,12 @@ pub struct RolloutStep {
     #[schemars(length(max = duration::CHARACTERS), regex(pattern = duration::PATTERN))]
     pub duration: String,
 
-    /// Give the least number of pods that the candidate gets in this step. Pods that it is only tried on count too. Defaults to 20.
+    /// Give the least number of pods that pass the candidate in this step; with 0 percent, on which it is tried. Defaults to 20.
     #[serde(default = "default_pods")]
     #[schemars(range(min = 0))]
     pub pods: i32,
 
-    /// Choose other limits for this step.
+    /// Choose the limits of this step, in place of all of spec.limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<RolloutLimits>,
 }
@@ -125,29 +125,28 @@ pub struct RolloutStep {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RolloutLimits {
-    /// Limit the pods that the candidate denies. One that the other chain accepts counts twice, if both were tried on it.
-    /// Defaults to 3 pods and 1 percent.
+    /// Limit the pods that the candidate denies. Those of one owner count once. If both chains were tried on a pod, and only the candidate
+    /// denies it, it counts as two. Defaults to 3 pods and 1 percent.
     pub denied: ShareLimit,
 
-    /// Limit the pods on which a plugin of the candidate fails or runs into its time limit. Defaults to 3 pods and 1 percent.
+    /// Limit the pods on which a plugin of the candidate fails or runs into its time limit, as with denials. Defaults to 3 pods and 1 percent.
     pub failed: ShareLimit,
 
-    /// Limit the pods that passed the candidate and do not become Ready in time, or fail. Defaults to 3 pods and 5 percent.
+    /// Limit the owners whose pods passed the candidate and do not become Ready in time, or fail. Defaults to 3 and 5 percent.
     pub unready: ShareLimit,
 
     /// Give the time in which a pod has to become Ready, such as 5m. Defaults to 5m.
     #[schemars(length(max = duration::CHARACTERS), regex(pattern = duration::PATTERN))]
     pub ready_within: String,
 
-    /// Limit the pods that passed the candidate and of which a container restarts. Defaults to 3 pods and 5 percent.
+    /// Limit the owners whose pods passed the candidate and of which a container restarts. Defaults to 3 and 5 percent.
     pub restarted: ShareLimit,
 
     /// Limit how long a pod takes to pass the candidate. Defaults to 20 pods, 200 percent and 20 milliseconds.
     pub slow: SlowLimit,
 }
 
-/// How many pods, and what share of all of them more than with the other chain. Both have to be reached, so one unlucky pod decides
-/// nothing.
+/// How many, and what share of all of them more than with the other chain. Both have to be reached, so one unlucky pod decides nothing.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShareLimit {
     /// Give the least number of such pods.
@@ -283,9 +282,14 @@ pub struct ChainRolloutStatus {
     #[serde(default)]
     pub candidate_pods: RolloutPods,
 
-    /// On how many pods both chains were tried.
+    /// On how many pods both chains were tried; how many of them only the candidate denies, and on how many only it fails.
     #[serde(default)]
-    pub tried: i64,
+    pub tried: PassedPods,
+
+    /// The candidates that were taken back or given up last. They begin again only if somebody says so.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = schema::atomic_list)]
+    pub rejected: Vec<String>,
 
     /// What replicas counted that are gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -319,17 +323,17 @@ pub struct RolloutShare {
 pub struct RolloutPods {
     /// How many passed it.
     pub reviewed: i64,
-    /// How many it denied. Of the candidate, those that the other chain accepts count twice if both were tried.
+    /// How many it denied; those of one owner count once.
     pub denied: i64,
-    /// On how many a plugin failed.
+    /// On how many a plugin failed; those of one owner count once.
     pub failed: i64,
     /// How long one took on average, in microseconds.
     pub mean_microseconds: i64,
     /// How many became Ready in time.
     pub ready: i64,
-    /// How many did not, or failed.
+    /// How many owners have pods that did not, or that failed.
     pub unready: i64,
-    /// Of how many a container restarted.
+    /// How many owners have pods of which a container restarted.
     pub restarted: i64,
 }
 
@@ -398,13 +402,26 @@ written!(RolloutPhase: Waiting, Progressing, Paused, Completed, RolledBack, Abor
 written!(RolloutVerdict: Promote, Abort);
 
 impl RolloutPhase {
-    /// Returns whether only a person or another candidate changes it.
+    /// Returns whether steps are taken, or held.
+    pub const fn is_under_way(self) -> bool {
+        matches!(self, Self::Progressing | Self::Paused)
+    }
+
+    /// Returns whether the candidate is decided about.
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::RolledBack | Self::Aborted)
     }
 }
 
 impl PassedPods {
+    /// Takes away what was counted before.
+    pub fn subtract(&mut self, before: Self) {
+        self.pods = self.pods.saturating_sub(before.pods);
+        self.denied = self.denied.saturating_sub(before.denied);
+        self.failed = self.failed.saturating_sub(before.failed);
+        self.microseconds = self.microseconds.saturating_sub(before.microseconds);
+    }
+
     /// Adds what another one counted.
     pub fn add(&mut self, other: Self) {
         self.pods = self.pods.saturating_add(other.pods);
@@ -415,6 +432,13 @@ impl PassedPods {
 }
 
 impl RolloutCounts {
+    /// Takes away what was counted before.
+    pub fn subtract(&mut self, before: Self) {
+        self.serving.subtract(before.serving);
+        self.candidate.subtract(before.candidate);
+        self.tried.subtract(before.tried);
+    }
+
     /// Adds what another one counted.
     pub fn add(&mut self, other: Self) {
         self.serving.add(other.serving);

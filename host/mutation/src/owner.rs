@@ -10,8 +10,8 @@ const TEMPLATE_HASHES: [&str; 2] = ["pod-template-hash", "rollouts-pod-template-
 /// without a controller, its own.
 ///
 /// Nothing is asked of the API server, so all replicas of the operator give the same answer at any time. The name counts, not the UID: a
-/// Deployment that is created again stays where it was. Whoever writes a pod can make it seem another's, and gains nothing by it but the
-/// other one of two chains.
+/// Deployment that is created again stays where it was. Whoever writes a pod can make it seem another's, and so choose one of the two
+/// chains.
 ///
 /// ```
 /// use podloom_mutation::owner_of;

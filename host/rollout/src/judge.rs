@@ -30,72 +30,116 @@ struct Share {
     of: i64,
 }
 
+/// What is limited: what pods are, how many with the candidate and with the serving chain, and how many may be.
+struct Rule {
+    reason: &'static str,
+    are: &'static str,
+    new: Share,
+    old: Share,
+    limit: ShareLimit,
+}
+
 /// Returns the first limit that is reached.
 pub(crate) fn judge(limits: &RolloutLimits, evidence: &Evidence) -> Option<Verdict> {
+    let mut rules = of_reviews(limits, evidence)
+        .into_iter()
+        .chain(of_lives(limits, evidence));
+    let reached = rules.find(|rule| exceeds(rule.new, rule.old, rule.limit));
+    let verdict = reached.map(|rule| Verdict {
+        reason: rule.reason,
+        message: sentence(&rule),
+    });
+    let RolloutCounts {
+        serving, candidate, ..
+    } = evidence.counts;
+    verdict.or_else(|| slow(limits, &serving, &candidate))
+}
+
+fn of_reviews(limits: &RolloutLimits, evidence: &Evidence) -> [Rule; 4] {
     let RolloutCounts {
         serving,
         candidate,
         tried,
     } = evidence.counts;
-    let (old, new) = (evidence.lives.serving, evidence.lives.candidate);
-    let of_reviews = |some: fn(&PassedPods) -> i64| {
-        let new = Share {
-            some: some(&candidate).saturating_add(some(&tried)),
-            of: candidate.pods.saturating_add(tried.pods),
-        };
-        let old = Share {
-            some: some(&serving),
-            of: serving.pods,
-        };
-        (new, old)
-    };
     let share = |some, of| Share { some, of };
-    let rules = [
-        (
-            reason::DENIED,
-            "were denied",
-            of_reviews(|it| it.denied),
+    let passed = |reason, are, new, old, limit| Rule {
+        reason,
+        are,
+        new: share(new, candidate.pods),
+        old: share(old, serving.pods),
+        limit,
+    };
+    // That only the candidate does it is known of each of them: there is nothing to compare with, and each counts twice.
+    let alone = |reason, are, new: i64, limit| Rule {
+        reason,
+        are,
+        new: share(2 * new, 2 * tried.pods),
+        old: share(0, 0),
+        limit,
+    };
+    let (denied, failed) = (reason::DENIED, reason::FAILED);
+    [
+        passed(
+            denied,
+            "denied",
+            candidate.denied,
+            serving.denied,
             limits.denied,
         ),
-        (
-            reason::FAILED,
-            "had a plugin that failed",
-            of_reviews(|it| it.failed),
+        passed(
+            failed,
+            "with a plugin that failed",
+            candidate.failed,
+            serving.failed,
             limits.failed,
         ),
-        (
-            reason::UNREADY,
-            "did not become Ready",
-            (
-                share(new.unready, new.decided()),
-                share(old.unready, old.decided()),
-            ),
-            limits.unready,
+        alone(
+            denied,
+            "denied by it alone, each counted twice",
+            tried.denied,
+            limits.denied,
         ),
-        (
-            reason::RESTARTED,
-            "had a container that restarted",
-            (
-                share(new.restarted, new.lived()),
-                share(old.restarted, old.lived()),
-            ),
-            limits.restarted,
+        alone(
+            failed,
+            "with a plugin that failed in it alone, each counted twice",
+            tried.failed,
+            limits.failed,
         ),
-    ];
-    let mut rules = rules.into_iter();
-    let reached = rules.find_map(|(reason, what, (new, old), limit)| {
-        exceeds(new, old, limit).then(|| Verdict {
-            reason,
-            message: sentence(what, new, old, limit),
-        })
-    });
-    reached.or_else(|| slow(limits, &serving, &candidate))
+    ]
 }
 
-fn sentence(what: &str, new: Share, old: Share, limit: ShareLimit) -> String {
+fn of_lives(limits: &RolloutLimits, evidence: &Evidence) -> [Rule; 2] {
+    let (old, new) = (evidence.lives.serving, evidence.lives.candidate);
+    let share = |some, of| Share { some, of };
+    [
+        Rule {
+            reason: reason::UNREADY,
+            are: "not Ready in time, or failed",
+            new: share(new.unready, new.pods),
+            old: share(old.unready, old.pods),
+            limit: limits.unready,
+        },
+        Rule {
+            reason: reason::RESTARTED,
+            are: "with a container that restarted",
+            new: share(new.restarted, new.pods),
+            old: share(old.restarted, old.pods),
+            limit: limits.restarted,
+        },
+    ]
+}
+
+fn sentence(rule: &Rule) -> String {
+    let Rule {
+        are,
+        new,
+        old,
+        limit,
+        ..
+    } = rule;
     format!(
-        "{} of {} pods {what} with the candidate, and {} of {} with the serving chain; the limit is {} pods and {} percent more",
-        new.some, new.of, old.some, old.of, limit.pods, limit.percent
+        "of {} pods with the candidate, {} were {are}; of {} with the serving chain, {}; the limit is {}, and {} percent more",
+        new.of, new.some, old.of, old.some, limit.pods, limit.percent
     )
 }
 

@@ -22,10 +22,10 @@ use crate::plan::{Action, World, plan, ready_within};
 use crate::route::first;
 use crate::tally::{Counting, Lives, Tally};
 
-/// After this time without a word, a replica is gone: three of its beats.
-const GONE: Duration = Duration::from_secs(30);
-/// The same while no rollout is under way, when replicas write seldom.
-const GONE_AT_REST: Duration = Duration::from_mins(3);
+/// How often a replica says that it is there, while a rollout is under way. It is gone after three times that without a word.
+pub const BEAT: Duration = Duration::from_secs(10);
+/// The same at rest.
+pub const BEAT_AT_REST: Duration = Duration::from_mins(1);
 
 /// What the controller needs besides the [`Context`].
 pub(crate) struct RolloutKind {
@@ -87,9 +87,7 @@ impl Kind for RolloutKind {
             return Remains::Unknown;
         };
         lock(&self.memory).judged.insert(uid, Instant::now());
-        world.unjudged = Duration::ZERO;
-        world.gone.clear();
-        world.rollout = *rollout;
+        world.written(*rollout);
         Remains::of(&world.rollout.metadata)
     }
 
@@ -129,7 +127,7 @@ impl RolloutKind {
     ) -> Lives {
         let counting = || {
             Some(Counting {
-                rollout: status.rollout,
+                rollout: (uid(rollout), status.rollout),
                 serving: status.serving.clone()?,
                 candidate: status.candidate.clone()?,
                 since: status.started_at.as_ref()?.0,
@@ -143,9 +141,7 @@ impl RolloutKind {
 impl Memory {
     /// The replicas that have not written for long.
     fn gone(&mut self, uid: &str, status: &ChainRolloutStatus) -> Vec<String> {
-        let is_under_way = status.phase.is_some_and(|phase| !phase.is_final())
-            && status.phase != Some(RolloutPhase::Waiting);
-        let patience = if is_under_way { GONE } else { GONE_AT_REST };
+        let is_under_way = status.phase.is_some_and(RolloutPhase::is_under_way);
         let now = Instant::now();
         self.beats
             .retain(|(of, name), _| of != uid || status.replicas.contains_key(name));
@@ -156,6 +152,11 @@ impl Memory {
             if known.0 != replica.beats {
                 *known = (replica.beats, now);
             }
+            // One that does not follow yet may still write as seldom as at rest.
+            let patience = match is_under_way && replica.rollout == status.rollout {
+                true => 3 * BEAT,
+                false => 3 * BEAT_AT_REST,
+            };
             if now.duration_since(known.1) > patience {
                 gone.push(name.clone());
             }

@@ -16,6 +16,7 @@ mod route;
 mod tally;
 mod wiring;
 
+pub use kind::{BEAT, BEAT_AT_REST};
 pub use metrics::RolloutMetrics;
 pub use route::{Route, first};
 pub use wiring::{RolloutSetup, begin};

@@ -28,6 +28,8 @@ const MOMENT: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(30);
 /// How many names a sentence has.
 const NAMES: usize = 3;
+/// How many candidates that were taken back are remembered.
+const REJECTED: usize = 20;
 /// How many digits of a digest are shown.
 const SHOWN: usize = 12;
 
@@ -42,6 +44,20 @@ pub(crate) struct World {
     /// The replicas that have not written for long.
     pub(crate) gone: Vec<String>,
     pub(crate) lives: Lives,
+}
+
+impl World {
+    /// Takes over the ChainRollout as it was written.
+    pub(crate) fn written(&mut self, rollout: ChainRolloutObject) {
+        self.unjudged = Duration::ZERO;
+        self.gone.clear();
+        let number = |it: &ChainRolloutObject| it.status.as_ref().map(|status| status.rollout);
+        if number(&rollout) != number(&self.rollout) {
+            // They were those of the rollout before.
+            self.lives = Lives::default();
+        }
+        self.rollout = rollout;
+    }
 }
 
 /// What to do.
@@ -60,6 +76,7 @@ pub(crate) fn plan(world: &World, now: Timestamp) -> Plan<Action> {
     let mut next = Next {
         world,
         now,
+        lives: world.lives,
         status: seen.clone(),
         notices: Vec::new(),
     };
@@ -103,6 +120,8 @@ enum Chains {
 struct Next<'w> {
     world: &'w World,
     now: Timestamp,
+    /// Of the pods of this rollout.
+    lives: Lives,
     status: ChainRolloutStatus,
     notices: Vec<Notice>,
 }
@@ -132,27 +151,18 @@ impl Next<'_> {
             );
             return self.wait_for(reason::ANOTHER_ROLLOUT, message);
         }
-        if let Err(wrong) = check(self.spec()) {
-            // Whoever passes a candidate goes on to do so: a typo must not change pods.
-            self.status.reason = Some(reason::INVALID.to_owned());
-            self.status.message = Some(wrong);
-            if !self.is_under_way() && !self.has_ended() {
-                self.status.phase = Some(RolloutPhase::Waiting);
-            }
-            return;
-        }
-        match self.is_under_way() {
-            true => self.go_on(),
-            false => self.rest(),
+        let wrong = check(self.spec()).err();
+        match (self.is_under_way(), wrong) {
+            // No pod changes by a typo, and limits count as before.
+            (true, wrong) => self.go_on(wrong),
+            (false, None) => self.rest(),
+            (false, Some(wrong)) if !self.has_ended() => self.wait_for(reason::INVALID, wrong),
+            (false, Some(_)) => {}
         }
     }
 
     fn is_under_way(&self) -> bool {
-        let phase = self.status.phase;
-        matches!(
-            phase,
-            Some(RolloutPhase::Progressing | RolloutPhase::Paused)
-        )
+        self.status.phase.is_some_and(RolloutPhase::is_under_way)
     }
 
     fn has_ended(&self) -> bool {
@@ -179,19 +189,34 @@ impl Next<'_> {
             };
         };
         let is_known = self.has_ended() && self.status.candidate.as_ref() == Some(&candidate);
-        if is_known && self.spec().attempt <= self.status.attempt {
+        let is_new_attempt = self.spec().attempt > self.status.attempt;
+        if is_known && !is_new_attempt {
             let is_other = serving != candidate && self.status.serving.as_ref() != Some(&serving);
             let is_complete = self.status.phase == Some(RolloutPhase::Completed);
             if is_complete && is_other {
                 self.abort_for_serving(&serving);
             } else if is_complete && self.decision(&candidate) == Some(RolloutVerdict::Abort) {
                 self.abort_by_hand();
+            } else if is_complete && serving == candidate {
+                // From now on it is a chain like any other: if it is replaced, even by the one before it, that one serves.
+                self.status.serving = Some(serving);
+                self.status.shares.clear();
             }
             return;
         }
         if serving == candidate {
             let message = format!("the candidate {} is the serving chain", short(&candidate));
             return self.wait_for(reason::SAME_CHAIN, message);
+        }
+        if self.status.rejected.contains(&candidate) && !is_new_attempt {
+            let message = format!(
+                "the candidate {} was taken back or given up before; podloom rollout resume begins again with it",
+                short(&candidate)
+            );
+            return self.wait_for(reason::REJECTED, message);
+        }
+        if self.spec().paused {
+            return self.wait_for(reason::PAUSED, "spec.paused holds the beginning");
         }
         self.begin(serving, candidate);
     }
@@ -204,10 +229,14 @@ impl Next<'_> {
             short(&serving)
         );
         let before = std::mem::take(&mut self.status);
+        let mut rejected = before.rejected;
+        rejected.retain(|it| *it != candidate);
+        self.lives = Lives::default();
         self.status = ChainRolloutStatus {
             observed_generation: before.observed_generation,
             conditions: before.conditions,
             replicas: before.replicas,
+            rejected,
             serving: Some(serving),
             candidate: Some(candidate),
             attempt,
@@ -222,7 +251,7 @@ impl Next<'_> {
     }
 
     /// A rollout is under way.
-    fn go_on(&mut self) {
+    fn go_on(&mut self, wrong: Option<String>) {
         let (serving, candidate) = (self.status.serving.clone(), self.status.candidate.clone());
         let (serving, candidate) = (serving.unwrap_or_default(), candidate.unwrap_or_default());
         let replicas = self.status.replicas.values();
@@ -241,8 +270,11 @@ impl Next<'_> {
             candidate: other, ..
         } = chains(&self.status.replicas)
             && other != candidate
+            && !self.spec().paused
+            && wrong.is_none()
         {
-            return self.begin(serving, other);
+            self.status.phase = Some(RolloutPhase::Waiting);
+            return self.rest();
         }
         match self.decision(&candidate) {
             Some(RolloutVerdict::Abort) => return self.abort_by_hand(),
@@ -254,23 +286,24 @@ impl Next<'_> {
         }
         let evidence = Evidence {
             counts: self.counts(),
-            lives: self.world.lives,
+            lives: self.lives,
         };
         if let Some(Verdict { reason, message }) =
             judge(limits(self.spec(), self.status.step), &evidence)
         {
             return self.end(RolloutPhase::RolledBack, reason, message);
         }
-        self.move_on(&candidate);
+        self.move_on(&candidate, wrong);
     }
 
     /// No limit is reached: the step goes on, or the next one begins.
-    fn move_on(&mut self, candidate: &str) {
+    fn move_on(&mut self, candidate: &str, wrong: Option<String>) {
         let lacking = self.lacking(candidate);
         let is_paused = self.spec().paused;
-        if self.world.unjudged >= TICK {
-            self.judged();
-            if lacking.is_none() && self.is_followed() && !is_paused {
+        let is_due = self.world.unjudged >= TICK;
+        if is_due {
+            self.publish();
+            if lacking.is_none() && self.late().is_empty() && !is_paused && wrong.is_none() {
                 let seconds = self.world.unjudged.min(LONGEST).as_secs();
                 self.status.judged_seconds += i64::try_from(seconds).unwrap_or_default();
             }
@@ -279,33 +312,34 @@ impl Next<'_> {
             true => RolloutPhase::Paused,
             false => RolloutPhase::Progressing,
         });
+        if let Some(wrong) = wrong {
+            return self.say(reason::INVALID, wrong);
+        }
         let Some(step) = step_of(self.spec(), self.status.step).cloned() else {
-            // The steps were made fewer meanwhile.
-            let message = "all steps were taken";
-            return self.end(RolloutPhase::Completed, reason::ALL_STEPS, message);
+            let number = self.status.step + 1;
+            let message = format!(
+                "spec.steps has no step {number} any more; give it again, or use podloom rollout promote"
+            );
+            return self.say(reason::INVALID, message);
         };
         let least = duration::parse(&step.duration).unwrap_or_default();
         let time_left = least.saturating_sub(Duration::from_secs(
             self.status.judged_seconds.try_into().unwrap_or_default(),
         ));
-        let pods_left = i64::from(step.pods) - (self.got() - self.status.pods_before);
+        let pods_left = i64::from(step.pods) - (self.got(&step) - self.status.pods_before);
         if let Some(how) = lacking {
             return self.say(reason::REPLICAS_DIFFER, how);
         }
         if is_paused {
             return self.say(reason::PAUSED, "spec.paused holds this step");
         }
-        if time_left > Duration::ZERO || pods_left > 0 {
-            // Not with each pod: that would be a write each time.
-            let is_said = self.status.reason.as_deref() == Some(reason::STEP_BEGUN);
-            if is_said && self.world.unjudged < TICK {
-                return;
-            }
-            let message = format!(
-                "the next step begins after {} more, and {} more pods",
-                duration::print(time_left),
-                pods_left.max(0)
-            );
+        // Not with each pod: that would be a write each time. And a new leader looks around first.
+        let is_said = self.status.reason.as_deref() == Some(reason::STEP_BEGUN);
+        if !is_due && is_said {
+            return;
+        }
+        if time_left > Duration::ZERO || pods_left > 0 || !is_due {
+            let message = self.outlook(time_left, pods_left);
             return self.say(reason::STEP_BEGUN, message);
         }
         let next = self.status.step + 1;
@@ -319,13 +353,35 @@ impl Next<'_> {
         }
     }
 
+    /// What the next step waits for.
+    fn outlook(&self, time_left: Duration, pods_left: i64) -> String {
+        let late = self.late();
+        let what = match late.as_slice() {
+            [] => format!(
+                "the next step begins after {} more, and {} more pods",
+                duration::print(time_left),
+                pods_left.max(0)
+            ),
+            late => format!(
+                "waits for replicas that do not follow yet: {}",
+                listed(late)
+            ),
+        };
+        match self.lives.is_blind {
+            false => what,
+            true => {
+                what + "; pods may not be watched, so nobody sees whether they become Ready and whether their containers restart"
+            }
+        }
+    }
+
     /// Begins a step.
     fn enter(&mut self, number: i32) {
         let Some(step) = step_of(self.spec(), number).cloned() else {
             return;
         };
-        self.judged();
-        let before = self.got();
+        self.publish();
+        let before = self.got(&step);
         let status = &mut self.status;
         status.step = number;
         status.judged_seconds = 0;
@@ -355,7 +411,7 @@ impl Next<'_> {
 
     fn end(&mut self, phase: RolloutPhase, reason: &'static str, message: impl Into<String>) {
         let message = message.into();
-        self.judged();
+        self.publish();
         let is_complete = phase == RolloutPhase::Completed;
         let everybody = RolloutShare {
             percent: 100,
@@ -364,7 +420,15 @@ impl Next<'_> {
         self.status.shares = is_complete.then_some(everybody).into_iter().collect();
         self.status.percent = if is_complete { 100 } else { 0 };
         self.status.phase = Some(phase);
-        let candidate = short(self.status.candidate.as_deref().unwrap_or_default());
+        let candidate = self.status.candidate.clone().unwrap_or_default();
+        if !is_complete {
+            let rejected = &mut self.status.rejected;
+            rejected.retain(|it| *it != candidate);
+            rejected.push(candidate.clone());
+            let excess = rejected.len().saturating_sub(REJECTED);
+            rejected.drain(..excess);
+        }
+        let candidate = short(&candidate);
         let (note, is_bad) = match phase {
             RolloutPhase::RolledBack => (
                 format!("took the candidate {candidate} back: {message}"),
@@ -437,10 +501,11 @@ impl Next<'_> {
         })
     }
 
-    /// Whether all replicas go by this rollout.
-    fn is_followed(&self) -> bool {
-        let mut replicas = self.status.replicas.values();
-        replicas.all(|it| it.rollout == self.status.rollout)
+    /// The replicas that do not go by this rollout yet.
+    fn late(&self) -> Vec<&str> {
+        let replicas = self.status.replicas.iter();
+        let late = replicas.filter(|(_, it)| it.rollout != self.status.rollout);
+        late.map(|(name, _)| name.as_str()).collect()
     }
 
     /// What all replicas counted.
@@ -453,18 +518,23 @@ impl Next<'_> {
         sum
     }
 
-    /// How many pods the candidate got.
-    fn got(&self) -> i64 {
+    /// How many pods the candidate got that count for a step.
+    fn got(&self, step: &RolloutStep) -> i64 {
         let RolloutCounts {
             candidate, tried, ..
         } = self.counts();
-        candidate.pods.saturating_add(tried.pods)
+        match step.percent {
+            0 => tried.pods,
+            _ => candidate.pods,
+        }
     }
 
     /// Publishes what a judgement is made of.
-    fn judged(&mut self) {
+    fn publish(&mut self) {
         let counts = self.counts();
-        let Lives { serving, candidate } = self.world.lives;
+        let Lives {
+            serving, candidate, ..
+        } = self.lives;
         let of = |passed: &PassedPods, life: crate::tally::Life| RolloutPods {
             reviewed: passed.pods,
             denied: passed.denied,
@@ -477,9 +547,7 @@ impl Next<'_> {
         let status = &mut self.status;
         status.serving_pods = of(&counts.serving, serving);
         status.candidate_pods = of(&counts.candidate, candidate);
-        status.candidate_pods.denied += counts.tried.denied;
-        status.candidate_pods.failed += counts.tried.failed;
-        status.tried = counts.tried.pods;
+        status.tried = counts.tried;
         status.judgements = status.judgements.saturating_add(1);
     }
 
@@ -497,10 +565,14 @@ impl Next<'_> {
         };
         let because = status.reason.clone().unwrap_or_default();
         let message = status.message.clone().unwrap_or_default();
-        let is_harmless = [reason::NO_CANDIDATE, reason::SAME_CHAIN].contains(&because.as_str());
+        let is = |reasons: &[&str]| reasons.contains(&because.as_str());
+        let is_harmless = is(&[reason::NO_CANDIDATE, reason::SAME_CHAIN]);
+        // As for a minute after each new ConfigMap.
+        let is_on_its_way = is(&[reason::NO_REPLICAS, reason::REPLICAS_DIFFER]);
         let (is_ready, is_reconciling, is_stalled) = match phase {
             _ if because == reason::INVALID => (false, false, true),
             RolloutPhase::Waiting if is_harmless => (true, false, false),
+            RolloutPhase::Waiting if is_on_its_way => (false, true, false),
             RolloutPhase::Waiting => (false, false, true),
             RolloutPhase::Progressing => (false, true, false),
             RolloutPhase::Paused => (false, false, false),
@@ -532,20 +604,24 @@ fn chains(replicas: &BTreeMap<String, RolloutReplica>) -> Chains {
     if replicas.values().all(|it| it.candidate.is_none()) {
         return Chains::NoCandidate;
     }
-    let others = replicas
-        .iter()
-        .filter(|(_, it)| (&it.serving, &it.candidate) != (&first.serving, &first.candidate));
+    let pair = |it: &RolloutReplica| (it.serving.clone(), it.candidate.clone());
+    let mut numbers: BTreeMap<_, usize> = BTreeMap::new();
+    for replica in replicas.values() {
+        *numbers.entry(pair(replica)).or_default() += 1;
+    }
+    let most = numbers.into_iter().max_by_key(|(_, number)| *number);
+    let most = most.map_or_else(|| pair(first), |(pair, _)| pair);
+    let others = replicas.iter().filter(|(_, it)| pair(it) != most);
     let others: Vec<_> = others.map(|(name, _)| name.as_str()).collect();
-    match (&first.serving, &first.candidate) {
-        (Some(serving), Some(candidate)) if others.is_empty() => Chains::Agreed {
-            serving: serving.clone(),
-            candidate: candidate.clone(),
-        },
+    match most {
+        (Some(serving), Some(candidate)) if others.is_empty() => {
+            Chains::Agreed { serving, candidate }
+        }
         (None, _) if others.is_empty() => {
             Chains::Differ("no replica has loaded the chain of --plugins".to_owned())
         }
         _ => Chains::Differ(format!(
-            "waits until all replicas have the same two chains; others than the rest: {}",
+            "waits until all replicas have the same two chains; others than most: {}",
             listed(&others)
         )),
     }

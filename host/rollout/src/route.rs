@@ -25,7 +25,7 @@ pub struct Route {
 }
 
 impl Route {
-    /// Returns the route that a status says; none if nobody passes a candidate.
+    /// Returns the route that a status says; none without two chains.
     #[must_use]
     pub fn of(status: &ChainRolloutStatus) -> Option<Self> {
         let shares: Vec<_> = status.shares.iter().filter_map(share).collect();

@@ -6,6 +6,7 @@ use futures::future::{self, BoxFuture};
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
+use kube::runtime::watcher::{self, Event};
 use podloom_api::ChainRollout;
 use podloom_engine::cache::{Cache, Watch};
 use podloom_engine::metrics::UNREADABLE;
@@ -13,6 +14,7 @@ use podloom_engine::plain::plain;
 use podloom_engine::scope::WatchScope;
 use podloom_engine::watch::{watch_config, watch_events};
 use podloom_engine::wiring::Wiring;
+use tokio::sync::SetOnce;
 
 use crate::kind::RolloutKind;
 use crate::metrics::{RolloutMetrics, phase};
@@ -45,8 +47,10 @@ pub fn begin(
     let rollouts = Cache::new(&own, watch);
     let tally = Tally::default();
     let shown = metrics.show(rollouts.clone());
-    let pods = scopes.iter().map(|scope| count_pods(scope, &tally));
-    let pods: Vec<_> = pods.collect();
+    let pods = scopes.iter().enumerate();
+    let (listed, pods): (Vec<_>, Vec<_>) = pods
+        .map(|(watch, scope)| count_pods(scope, watch, &tally))
+        .unzip();
     let kind = RolloutKind {
         resource,
         rollouts: rollouts.clone(),
@@ -55,6 +59,8 @@ pub fn begin(
     };
     let controller = Wiring::<RolloutKind>::new(&rollouts)
         .counts(UNREADABLE, phase)
+        // Before that, every pod that it finds would look like one of the few that there are.
+        .awaits(future::join_all(listed).map(drop))
         .run(&own, kind);
     let beside = future::join(rollouts.fill(), future::join_all(pods));
     future::select(controller.boxed(), beside.boxed())
@@ -62,23 +68,48 @@ pub fn begin(
         .boxed()
 }
 
-/// Counts the pods of a scope. Without the right to watch them, their lives are not judged. It has no end.
-fn count_pods(scope: &WatchScope, tally: &Tally) -> BoxFuture<'static, ()> {
+/// Counts the pods of a scope. Returns what waits until they are listed, or may not be; and what counts them, which has no end.
+fn count_pods(
+    scope: &WatchScope,
+    watch: usize,
+    tally: &Tally,
+) -> (BoxFuture<'static, ()>, BoxFuture<'static, ()>) {
     let client = scope.ctx.client.clone();
     let api: Api<Pod> = match &scope.namespace {
         Some(namespace) => Api::namespaced(client, namespace),
         None => Api::all(client),
     };
     let (tally, clock) = (tally.clone(), scope.ctx.clock.clone());
-    let events = watch_events(api, watch_config(), prune, |error| {
+    let known: Arc<SetOnce<()>> = Arc::default();
+    let (refused, listed, waiting) = (Arc::clone(&known), Arc::clone(&known), known);
+    let blind = tally.clone();
+    let events = watch_events(api, watch_config(), prune, move |error| {
+        if is_forbidden(error) {
+            blind.blind();
+            let _ = refused.set(());
+        }
         tracing::debug!(error = plain(error), "could not watch pods");
     });
-    events
-        .for_each(move |event| {
-            if let Ok(event) = event {
-                tally.see(&event, clock.now());
+    let counting = events.for_each(move |event| {
+        if let Ok(event) = event {
+            tally.see(watch, &event, clock.now());
+            if matches!(event, Event::InitDone) {
+                // The second list is no news.
+                let _ = listed.set(());
             }
-            future::ready(())
-        })
-        .boxed()
+        }
+        future::ready(())
+    });
+    let waiting = async move {
+        waiting.wait().await;
+    };
+    (waiting.boxed(), counting.boxed())
+}
+
+fn is_forbidden(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => status.is_forbidden(),
+        _ => false,
+    }
 }

@@ -32,6 +32,11 @@ pub(crate) struct StatusArguments {
     #[arg(short, long)]
     pub(crate) wait: bool,
 
+    /// Wait for the rollout of this candidate: its digest, or the start of it, as podloom chain check prints it. Without this, the verdict
+    /// may be about the candidate before, until all replicas have the new one.
+    #[arg(long, value_name = "DIGEST", requires = "wait")]
+    pub(crate) candidate: Option<String>,
+
     /// How long to wait at most; for ever by default.
     #[arg(long, value_name = "TIME", requires = "wait", value_parser = duration::parse_positive)]
     pub(crate) timeout: Option<Duration>,
@@ -59,7 +64,7 @@ Examples:
   podloom rollout status
 
   # In a pipeline: wait until every pod passes the candidate, at most two hours
-  podloom rollout status --wait --timeout 2h
+  podloom rollout status --wait --candidate 5d0c1b0e1a7e --timeout 2h
 
   # What each replica counted
   podloom rollout status -o json | jq .replicas";

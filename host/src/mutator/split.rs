@@ -1,13 +1,18 @@
 //! Which of two chains a pod passes while a candidate is rolled out, and what came of it.
 
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use podloom_api::{PassedPods, RolloutCounts};
 use podloom_mutation::{MutatedPod, PodRejection, PodRequest, RejectedPod};
-use podloom_mutators::{Chain, Serving, Slot};
+use podloom_mutators::{CHAIN, Chain, Serving, Slot};
 use podloom_rollout::Route;
 use podloom_turns::lock;
+
+/// How many owners with bad pods are told from each other. Long before, a limit is reached.
+const OWNERS: usize = 10_000;
 
 /// Sends pods through the serving chain or the candidate.
 #[derive(Debug)]
@@ -26,6 +31,8 @@ struct State {
     /// Until when the route counts without another judgement; none if it does for ever.
     until: Option<Instant>,
     counts: RolloutCounts,
+    /// Hashes of the owners whose pods were counted as denied or failed. A controller tries again and again, and counts once.
+    bad: HashSet<(Side, u64)>,
     /// The digest of a candidate that was taken back.
     banned: Option<String>,
 }
@@ -64,17 +71,19 @@ pub(crate) struct InForce {
 }
 
 /// Which of the two it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Side {
     Serving,
     Candidate,
+    /// Both were tried on it.
+    Both,
 }
 
 /// The chain of one pod. It counts what comes of it.
 pub(super) struct Picked<'s> {
     pub(super) chain: Arc<Chain>,
     /// None if nobody counts.
-    counted: Option<(&'s Split, Arc<Route>, Side)>,
+    counted: Option<(&'s Split, Arc<Route>, Side, u64)>,
     began: Instant,
 }
 
@@ -94,6 +103,7 @@ impl Split {
         let number = |route: Option<&Route>| route.map(|it| it.rollout);
         if number(state.route.as_deref()) != number(route.as_ref()) {
             state.counts = first;
+            state.bad.clear();
         }
         state.route = route.map(Arc::new);
         state.is_counted = is_counted;
@@ -109,19 +119,25 @@ impl Split {
         lock(&self.state).banned = digest;
     }
 
+    /// What serves now. Other replicas may have a candidate that this one lacks.
     fn in_force(&self) -> InForce {
         let serving = self.serving.serving();
-        let (all, some) = (self.all(&serving), self.some(&serving));
+        let all = self.all(&serving);
+        let chain = all.clone().or_else(|| serving.chain.clone());
+        let state = lock(&self.state);
+        let takes_some = state.route.as_ref().is_some_and(|it| it.takes_some());
+        let present = chain.as_ref().map(|chain| chain.digest());
+        let banned = state.banned.clone();
         InForce {
-            is_split: all.is_none() && some.is_some(),
-            chain: all.or_else(|| serving.chain.clone()),
-            banned: lock(&self.state).banned.clone(),
+            is_split: takes_some && all.is_none(),
+            banned: banned.filter(|it| Some(it.as_str()) != present),
+            chain,
         }
     }
 
-    /// Counts again from nothing: what was counted is part of something else now.
-    pub(crate) fn begin_again(&self) {
-        lock(&self.state).counts = RolloutCounts::default();
+    /// What was counted by then is part of something else now.
+    pub(crate) fn forget(&self, counts: RolloutCounts) {
+        lock(&self.state).counts.subtract(counts);
     }
 
     /// Of which rollout how much was counted.
@@ -142,18 +158,15 @@ impl Split {
         (digest(&self.serving), digest(&self.candidate))
     }
 
-    /// Counts a pod that both chains were tried on, by their digests.
-    pub(crate) fn tried(&self, (serving, candidate): (&str, &str), compared: &str, took: Duration) {
+    /// Counts a pod of this owner that both chains were tried on, by their digests.
+    pub(crate) fn tried(&self, (serving, candidate): (&str, &str), owner: &str, compared: &str) {
         let mut state = lock(&self.state);
         let is_ours = state.route.as_ref().is_some_and(|route| {
             (route.serving.as_str(), route.candidate.as_str()) == (serving, candidate)
         });
         if is_ours && state.is_counted {
-            count(
-                &mut state.counts.tried,
-                (compared == "denied", compared == "failed"),
-                took,
-            );
+            let is_bad = (compared == "denied", compared == "failed");
+            state.count((Side::Both, hash(owner)), is_bad, Duration::ZERO);
         }
     }
 
@@ -183,9 +196,12 @@ impl Split {
             });
         };
         let labels = (!request.is_namespace_unread).then_some(&request.namespace_labels);
-        let takes = match request.owner.as_str() {
-            "" => route.takes_all(),
-            owner => route.takes(owner, labels),
+        // A change is judged by the chain that the pod passed, as far as it says so.
+        let stamp = request.later.as_ref().and(request.annotations.get(CHAIN));
+        let takes = match (stamp, request.owner.as_str()) {
+            (Some(stamp), _) => *stamp == route.candidate && route.takes_some(),
+            (None, "") => route.takes_all(),
+            (None, owner) => route.takes(owner, labels),
         };
         let (chain, side) = match takes {
             true => (candidate, Side::Candidate),
@@ -195,7 +211,7 @@ impl Split {
         let is_counted = is_counted && !request.dry_run && request.later.is_none();
         Some(Picked {
             chain,
-            counted: is_counted.then_some((self, route, side)),
+            counted: is_counted.then(|| (self, route, side, hash(&request.owner))),
             began,
         })
     }
@@ -204,6 +220,13 @@ impl Split {
     pub(super) fn all(&self, serving: &Serving) -> Option<Arc<Chain>> {
         let (route, candidate, _) = self.route(serving)?;
         route.takes_all().then_some(candidate)
+    }
+
+    /// Whether pods that passed a chain with this digest need not pass it again, whatever the shares are: who made them may have known
+    /// other ones.
+    pub(super) fn serves(&self, serving: &Serving, digest: &str) -> bool {
+        let route = self.route(serving);
+        route.is_some_and(|(route, ..)| route.candidate == digest)
     }
 
     /// The candidate, if any pod may pass it.
@@ -216,7 +239,7 @@ impl Split {
 impl Picked<'_> {
     /// Counts what came of the pod.
     pub(super) fn count(&self, result: &Result<MutatedPod, RejectedPod>) {
-        let Some((split, route, side)) = &self.counted else {
+        let Some((split, route, side, owner)) = &self.counted else {
             return;
         };
         let rejection = result.as_ref().err().map(|it| &it.rejection);
@@ -231,11 +254,7 @@ impl Picked<'_> {
         if state.route.as_ref().map(|it| it.rollout) != Some(route.rollout) {
             return;
         }
-        let of = match side {
-            Side::Serving => &mut state.counts.serving,
-            Side::Candidate => &mut state.counts.candidate,
-        };
-        count(of, flags, self.began.elapsed());
+        state.count((*side, *owner), flags, self.began.elapsed());
     }
 }
 
@@ -246,13 +265,37 @@ fn has_failed(result: &Result<MutatedPod, RejectedPod>) -> bool {
     runs.any(|run| matches!(run.outcome, Failed(_) | Ignored(_)))
 }
 
-fn count(pods: &mut PassedPods, (is_denied, has_failed): (bool, bool), took: Duration) {
-    pods.add(PassedPods {
-        pods: 1,
-        denied: i64::from(is_denied),
-        failed: i64::from(has_failed),
-        microseconds: i64::try_from(took.as_micros()).unwrap_or(i64::MAX),
-    });
+impl State {
+    /// Counts a pod of an owner. One that was denied or failed counts only if it is the first one.
+    fn count(
+        &mut self,
+        (side, owner): (Side, u64),
+        (is_denied, has_failed): (bool, bool),
+        took: Duration,
+    ) {
+        let is_bad = is_denied || has_failed;
+        let is_first = !is_bad || (self.bad.len() < OWNERS && self.bad.insert((side, owner)));
+        if !is_first {
+            return;
+        }
+        let pods = match side {
+            Side::Serving => &mut self.counts.serving,
+            Side::Candidate => &mut self.counts.candidate,
+            Side::Both => &mut self.counts.tried,
+        };
+        pods.add(PassedPods {
+            pods: 1,
+            denied: i64::from(is_denied),
+            failed: i64::from(has_failed),
+            microseconds: i64::try_from(took.as_micros()).unwrap_or(i64::MAX),
+        });
+    }
+}
+
+fn hash(owner: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    owner.hash(&mut hasher);
+    hasher.finish()
 }
 
 #[cfg(test)]

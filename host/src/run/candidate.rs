@@ -7,6 +7,7 @@
 mod results;
 
 use std::num::NonZeroUsize;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
@@ -16,7 +17,9 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use podloom_metrics::{By, Histograms, histogram, metrics};
 use podloom_mutation::{CallFailure, MutatedPod, PluginOutcome, PluginRun, RejectedPod, runs};
-use podloom_mutators::{Engine, EngineOptions, InstanceAllocation, Loader, Reload, Serving, Slot};
+use podloom_mutators::{
+    Engine, EngineOptions, InstanceAllocation, LoadError, Loader, Reload, Serving, Slot,
+};
 use podloom_turns::lock;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -117,6 +120,12 @@ impl CandidateChain {
             stop.cancelled().await;
         };
         Ok(load.boxed())
+    }
+
+    /// It cannot be loaded: nobody has to wait for that.
+    pub(super) fn fail(&self, directory: &Path, error: &str) {
+        self.slot
+            .refuse(&Arc::new(LoadError::broken(directory, error)));
     }
 
     /// What `/plugins/candidate` answers.
@@ -247,6 +256,9 @@ impl Worker {
         };
         let name = name(&seen);
         let namespace = seen.request.namespace.clone();
+        let owner = seen.request.owner.clone();
+        // Nobody gets the pod of a dry run, and changes are of pods that passed a chain before.
+        let is_new = !seen.request.dry_run && seen.request.later.is_none();
         let own = OwnContainers::of(&seen.before);
         let ((_, before), began) = (scheduled(), Instant::now());
         let tried = try_here(other, seen.before, seen.request);
@@ -263,9 +275,13 @@ impl Worker {
         let difference = Difference::between(&own, old, new);
         let compared = compared(difference.as_ref());
         self.metrics.pods.of([compared]).inc();
-        self.metrics.duration.observe(took.as_secs_f64());
-        if let Some((split, serving)) = self.split.as_ref().zip(pair.serving.as_deref()) {
-            split.tried((serving, &pair.candidate), compared, took);
+        if !has_passed_it {
+            self.metrics.duration.observe(took.as_secs_f64());
+        }
+        if let Some((split, serving)) = self.split.as_ref().zip(pair.serving.as_deref())
+            && is_new
+        {
+            split.tried((serving, &pair.candidate), &owner, compared);
         }
         let mut results = lock(&self.results);
         let results = results.of(Some(pair), self.metrics.dropped().get());

@@ -162,6 +162,7 @@ impl HealTask {
         settings.unwanted.older &= !in_force.is_split;
         if memory.settings.as_ref() != Some(&settings) {
             (memory.healer, memory.looked) = (None, None);
+            memory.chain = Some((chain.digest().to_owned(), Instant::now()));
             memory.settings = Some(settings.clone());
         }
         if settings.unwanted.older && since.elapsed() < SETTLED {

@@ -52,14 +52,13 @@ pub(super) fn of(
     let engine = parts.arguments.plugins.is_some().then(engine).transpose()?;
     let candidate = candidate(parts, state, engine.clone(), seen);
     let serving = serving(parts, state, engine, registry)?;
-    let stop = state.stop.clone();
-    let following = match &state.follower {
-        Some(follower) => Arc::clone(follower).run(stop),
-        None => stop.cancelled_owned().boxed(),
+    // The candidate's does not end before the operator is stopped.
+    let loading = future::select(serving, candidate).map(drop);
+    let Some(follower) = state.follower.clone() else {
+        return Ok(loading.boxed());
     };
-    // The others do not end before the operator is stopped.
-    let beside = future::join(candidate, following);
-    Ok(future::select(serving, beside.boxed()).map(drop).boxed())
+    // Reviews are answered for a while after that, and pods go where they should until the end.
+    Ok(future::join(loading, follower.run()).map(drop).boxed())
 }
 
 fn serving(
@@ -117,6 +116,7 @@ fn candidate(
         // It gets pods of namespaces that are known, so any chain may be one.
         false => admit_any(),
     };
+    let place = directory.clone();
     let loader = |using| Loader {
         admit,
         ..loader(parts, "candidate", directory, using, report)
@@ -125,6 +125,7 @@ fn candidate(
     begun.unwrap_or_else(|error| {
         let error = format!("{error:#}");
         tracing::error!(error, "the candidate is not compared");
+        candidate.fail(&place, &error);
         stop.cancelled_owned().boxed()
     })
 }

@@ -17,21 +17,16 @@ use podloom_api::{
 };
 use podloom_controllers::{Rollouts, rollouts};
 use podloom_engine::plain::plain;
-use podloom_rollout::{Route, first};
+use podloom_rollout::{BEAT, BEAT_AT_REST, Route, first};
 use serde_json::json;
 use tokio::sync::SetOnce;
 use tokio::time::{sleep, timeout};
-use tokio_util::sync::CancellationToken;
 
 use super::parts::{Parts, own_namespace};
 use crate::mutator::Split;
 
 /// How often this replica looks whether it has something to say.
 const LOOK: Duration = Duration::from_secs(2);
-/// How often it says that it is there, while a rollout is under way. The judge takes it for gone after three times that.
-const BEAT: Duration = Duration::from_secs(10);
-/// The same at rest.
-const BEAT_AT_REST: Duration = Duration::from_mins(1);
 /// How long one write may take.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -45,12 +40,14 @@ pub(crate) struct Follower {
     known: SetOnce<()>,
 }
 
-/// What this replica wrote last.
+/// What this replica knows of its own entry.
 #[derive(Default)]
-struct Written {
-    /// Into which ChainRollout, and when.
-    last: Option<(String, Instant)>,
-    entry: RolloutReplica,
+struct Known {
+    /// The UID of the ChainRollout, and the entry as the API server has it.
+    entry: Option<(String, RolloutReplica)>,
+    /// The version of the ChainRollout that has it.
+    version: u64,
+    written: Option<Instant>,
     /// How often the rollout had been judged, and since when that is known.
     judged: Option<(i64, Instant)>,
     /// What the log said.
@@ -81,8 +78,8 @@ impl Follower {
         self.known.wait().await;
     }
 
-    /// Follows until it is stopped.
-    pub(super) fn run(self: Arc<Self>, stop: CancellationToken) -> BoxFuture<'static, ()> {
+    /// Follows until it is dropped.
+    pub(super) fn run(self: Arc<Self>) -> BoxFuture<'static, ()> {
         let filled = self.rollouts.filled(None);
         let listener = Arc::downgrade(&self);
         self.rollouts.listen(move |_| {
@@ -91,27 +88,37 @@ impl Follower {
             }
         });
         let fill = self.rollouts.fill();
-        let follower = Arc::clone(&self);
         let reporting = async move {
             filled.await;
-            follower.look();
-            follower.split.attempted().await;
-            // Only here, and only once.
-            let _ = follower.known.set(());
-            let mut written = Written::default();
-            loop {
-                follower.report(&mut written).await;
-                sleep(LOOK).await;
-            }
+            self.look();
+            let mut known = self.found();
+            let attempted = async {
+                self.split.attempted().await;
+                // Only here, and only once.
+                let _ = self.known.set(());
+            };
+            let reporting = async {
+                loop {
+                    self.report(&mut known).await;
+                    sleep(LOOK).await;
+                }
+            };
+            future::join(attempted, reporting).await
         };
-        let working = future::select(fill, reporting.boxed());
-        async move {
-            tokio::select! {
-                _ = working => {}
-                () = stop.cancelled() => self.leave().await,
-            }
+        future::select(fill, reporting.boxed()).map(drop).boxed()
+    }
+
+    /// The entry of an earlier process of this name, with whose counts this one goes on.
+    fn found(&self) -> Known {
+        let entry = self.rollout().and_then(|rollout| {
+            let status = rollout.status.as_ref()?;
+            let entry = status.replicas.get(&self.name)?.clone();
+            Some((rollout.uid()?, entry))
+        });
+        Known {
+            entry,
+            ..Known::default()
         }
-        .boxed()
     }
 
     /// The ChainRollout that counts.
@@ -140,115 +147,135 @@ impl Follower {
     }
 
     /// Says what is new.
-    async fn report(&self, written: &mut Written) {
+    async fn report(&self, known: &mut Known) {
         let Some(rollout) = self.rollout() else {
+            // It is gone, or may not be read any more.
+            self.look();
             self.split.follow_until(None);
-            *written = Written::default();
+            known.entry = None;
             return;
         };
         let status = rollout.status.clone().unwrap_or_default();
-        self.split.follow_until(until(&rollout, &status, written));
-        let (serving, candidate) = self.split.digests();
-        let (number, counts) = self.split.counts();
+        self.split.follow_until(until(&rollout, &status, known));
         let uid = rollout.uid().unwrap_or_default();
         let seen = status.replicas.get(&self.name);
-        let is_same = written.last.as_ref().is_some_and(|(of, _)| *of == uid);
-        if is_same && seen.is_none() && written.entry.rollout == number {
-            // The judge took this replica for gone, and keeps what it counted.
-            self.split.begin_again();
-            *written = Written::default();
+        if version(&rollout) < known.version {
+            // The cache does not show what was written last.
             return;
         }
+        let (number, counts) = self.split.counts();
+        let before = known.entry.take().filter(|(of, _)| *of == uid);
+        if let (Some((_, entry)), None) = (&before, seen) {
+            // The judge took this replica for gone, and keeps what it had said.
+            if entry.rollout == number {
+                self.split.forget(entry.counts);
+            }
+            return;
+        }
+        known.entry = seen.map(|seen| (uid.clone(), seen.clone()));
+        let (serving, candidate) = self.split.digests();
+        let beats = seen.map_or(0, |it| it.beats);
         let entry = RolloutReplica {
             serving,
             candidate,
             rollout: number,
             counts,
-            beats: written.entry.beats,
+            beats,
         };
-        let beat = if is_under_way(&status) {
-            BEAT
-        } else {
-            BEAT_AT_REST
+        let beat = match is_under_way(&status) {
+            true => BEAT,
+            false => BEAT_AT_REST,
         };
-        let is_due = written
-            .last
-            .as_ref()
-            .is_none_or(|(_, at)| at.elapsed() >= beat);
-        if is_same && !is_due && entry == written.entry {
+        let is_due = known.written.is_none_or(|at| at.elapsed() >= beat);
+        if !is_due && seen == Some(&entry) {
             return;
         }
-        let beats = entry
-            .beats
-            .max(seen.map_or(0, |it| it.beats))
-            .saturating_add(1);
-        let entry = RolloutReplica { beats, ..entry };
-        match self.write(&rollout, json!(entry)).await {
-            Ok(()) => {
-                written.last = Some((uid, Instant::now()));
-                written.entry = entry;
-                written.problem = None;
+        let entry = RolloutReplica {
+            beats: beats.saturating_add(1),
+            ..entry
+        };
+        match self.write(&rollout, seen, &entry).await {
+            Ok(version) => {
+                known.version = version;
+                known.entry = Some((uid, entry));
+                known.written = Some(Instant::now());
+                known.problem = None;
             }
             Err(problem) => {
-                if written.problem.as_ref() != Some(&problem) {
+                if known.problem.as_ref() != Some(&problem) {
                     tracing::warn!(error = problem, "could not report to the ChainRollout");
                 }
-                written.problem = Some(problem);
+                known.problem = Some(problem);
             }
         }
     }
 
-    /// Takes its entry away.
-    async fn leave(&self) {
-        let Some(rollout) = self.rollout() else {
-            return;
-        };
-        let status = rollout.status.clone().unwrap_or_default();
-        // What it counted is still needed.
-        if status.replicas.contains_key(&self.name) && !is_under_way(&status) {
-            let _ = self.write(&rollout, json!(null)).await;
-        }
-    }
-
+    /// Writes its entry, unless that is another one than was seen. Returns the version of the ChainRollout that has it.
     async fn write(
         &self,
         rollout: &ChainRolloutObject,
-        entry: serde_json::Value,
-    ) -> Result<(), String> {
+        seen: Option<&RolloutReplica>,
+        entry: &RolloutReplica,
+    ) -> Result<u64, String> {
         let namespace = rollout.namespace().unwrap_or_default();
         let resource = &**self.rollouts.resource();
         let api: Api<DynamicObject> =
             Api::namespaced_with(self.client.clone(), &namespace, resource);
-        let patch = json!({
-            "metadata": { "uid": rollout.uid() },
-            "status": { "replicas": { &self.name: entry } },
-        });
         let parameters = PatchParams {
             field_manager: Some(REPLICA_FIELD_MANAGER.to_owned()),
             ..PatchParams::default()
         };
-        let (name, patch) = (rollout.name_any(), Patch::Merge(patch));
+        let patch = match seen {
+            // There may be no entries yet, which a JSON Patch could not add to.
+            None => Patch::Merge(json!({
+                "metadata": { "uid": rollout.uid() },
+                "status": { "replicas": { &self.name: entry } },
+            })),
+            Some(seen) => Patch::Json(self.replacement(seen, entry)?),
+        };
+        let name = rollout.name_any();
         let writing = api.patch_status(&name, &parameters, &patch);
         match timeout(WRITE_TIMEOUT, writing).await {
-            Ok(Ok(_)) => Ok(()),
+            Ok(Ok(written)) => Ok(version(&written)),
             Ok(Err(error)) => Err(plain(&error).to_string()),
             Err(_) => Err(format!("no answer within {WRITE_TIMEOUT:?}")),
         }
     }
+
+    /// If the judge has removed the entry meanwhile, it fails.
+    fn replacement(
+        &self,
+        seen: &RolloutReplica,
+        entry: &RolloutReplica,
+    ) -> Result<json_patch::Patch, String> {
+        let name = self.name.replace('~', "~0").replace('/', "~1");
+        let path = format!("/status/replicas/{name}");
+        let patch = json!([
+            { "op": "test", "path": format!("{path}/beats"), "value": seen.beats },
+            { "op": "replace", "path": path, "value": entry },
+        ]);
+        serde_json::from_value(patch).map_err(|error| error.to_string())
+    }
+}
+
+/// The version of an object, which grows with each write.
+fn version(object: &impl ResourceExt) -> u64 {
+    let version = object.resource_version().unwrap_or_default();
+    version.parse().unwrap_or_default()
 }
 
 /// Until when pods may pass the candidate without another judgement; none if they may for ever.
 fn until(
     rollout: &ChainRolloutObject,
     status: &ChainRolloutStatus,
-    written: &mut Written,
+    known: &mut Known,
 ) -> Option<Instant> {
-    let known = written
+    let same = known
         .judged
         .filter(|(judgements, _)| *judgements == status.judgements);
-    let (_, since) = *written
+    let (_, since) = *known
         .judged
-        .insert(known.unwrap_or((status.judgements, Instant::now())));
+        .insert(same.unwrap_or((status.judgements, Instant::now())));
     let spec = &rollout.spec;
     if spec.unjudged == UnjudgedPolicy::Freeze || !is_under_way(status) {
         return None;
@@ -258,8 +285,5 @@ fn until(
 }
 
 fn is_under_way(status: &ChainRolloutStatus) -> bool {
-    matches!(
-        status.phase,
-        Some(RolloutPhase::Progressing | RolloutPhase::Paused)
-    )
+    status.phase.is_some_and(RolloutPhase::is_under_way)
 }

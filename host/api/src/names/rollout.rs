@@ -33,6 +33,8 @@ pub mod reason {
     pub const ANOTHER_ROLLOUT: &str = "AnotherRollout";
     /// The spec is invalid.
     pub const INVALID: &str = "Invalid";
+    /// The candidate was taken back or given up before.
+    pub const REJECTED: &str = "Rejected";
     /// A step is under way.
     pub const STEP_BEGUN: &str = "StepBegun";
     /// A person holds the step.

@@ -18,7 +18,7 @@ const fn life(ready: i64, unready: i64, restarted: i64) -> Life {
         ready,
         unready,
         restarted,
-        early: 0,
+        pods: ready + unready,
     }
 }
 
@@ -35,6 +35,7 @@ fn check(reviews: [PassedPods; 3], lives: [Life; 2], expected: Option<&str>) {
         lives: Lives {
             serving: old,
             candidate: new,
+            is_blind: false,
         },
     };
     let verdict = judge(&RolloutLimits::default(), &evidence);
@@ -118,15 +119,15 @@ fn time_takes_it_back() {
 fn a_verdict_says_its_numbers() {
     let evidence = Evidence {
         counts: RolloutCounts {
-            serving: passed(50, 0, 0, 300),
+            serving: passed(50, 1, 0, 300),
             candidate: passed(40, 4, 0, 300),
-            tried: passed(10, 2, 0, 300),
+            tried: NONE,
         },
         lives: Lives::default(),
     };
     let verdict = judge(&RolloutLimits::default(), &evidence).unwrap();
     assert_eq!(
         verdict.message,
-        "6 of 50 pods were denied with the candidate, and 0 of 50 with the serving chain; the limit is 3 pods and 1 percent more"
+        "of 40 pods with the candidate, 4 were denied; of 50 with the serving chain, 1; the limit is 3, and 1 percent more"
     );
 }

@@ -72,11 +72,17 @@ impl Story {
         };
     }
 
-    /// A replica had so many more pods pass the candidate.
+    /// A replica had so many more pods pass the candidate, or tried it on them in the first step.
     fn passes(&mut self, name: &str, pods: i64, denied: i64) {
         let status = self.world.rollout.status.get_or_insert_default();
+        let is_tried = status.percent == 0;
         let entry = status.replicas.entry(name.to_owned()).or_default();
-        entry.counts.candidate.add(PassedPods {
+        let counts = &mut entry.counts;
+        let of = match is_tried {
+            true => &mut counts.tried,
+            false => &mut counts.candidate,
+        };
+        of.add(PassedPods {
             pods,
             denied,
             failed: 0,
@@ -98,9 +104,9 @@ impl Story {
             let Some(Action::WriteStatus(status)) = plan.action else {
                 return self;
             };
-            self.world.rollout.status = Some(*status);
-            self.world.unjudged = Duration::ZERO;
-            self.world.gone.clear();
+            let mut rollout = self.world.rollout.clone();
+            rollout.status = Some(*status);
+            self.world.written(rollout);
         }
         panic!("it writes without end: {:#?}", self.status());
     }
@@ -138,7 +144,7 @@ fn a_good_candidate_comes_to_serve_step_by_step() {
     let mut story = Story::of(&[0, 5, 50]);
     story.pass();
     story.is(RolloutPhase::Waiting, reason::NO_REPLICAS, 0);
-    assert_eq!(story.holds(), [condition::STALLED]);
+    assert_eq!(story.holds(), [condition::RECONCILING]);
     story.has("a", "old", "");
     story.pass();
     story.is(RolloutPhase::Waiting, reason::NO_CANDIDATE, 0);
@@ -146,6 +152,7 @@ fn a_good_candidate_comes_to_serve_step_by_step() {
     story.has("a", "old", "old");
     story.pass();
     story.is(RolloutPhase::Waiting, reason::SAME_CHAIN, 0);
+    assert_eq!(story.holds(), [condition::READY]);
     story.has("b", "old", "new");
     story.pass();
     story.is(RolloutPhase::Waiting, reason::REPLICAS_DIFFER, 0);
@@ -167,14 +174,17 @@ fn a_good_candidate_comes_to_serve_step_by_step() {
     assert_eq!(story.status().judged_seconds, 15);
     story.passes("a", 12, 0);
     story.passes("b", 8, 0);
-    story.pass();
+    story.tick();
     story.is(RolloutPhase::Progressing, reason::STEP_BEGUN, 5);
     assert_eq!(story.status().progress.as_deref(), Some("2/3"));
     // The pods of a step before do not count for the next.
     story.tick().tick();
     story.is(RolloutPhase::Progressing, reason::STEP_BEGUN, 5);
     story.passes("a", 20, 0);
+    // A new leader looks around first.
     story.pass();
+    story.is(RolloutPhase::Progressing, reason::STEP_BEGUN, 5);
+    story.tick();
     story.is(RolloutPhase::Progressing, reason::STEP_BEGUN, 50);
     // The pods are there first.
     story.passes("b", 20, 0);
@@ -183,17 +193,42 @@ fn a_good_candidate_comes_to_serve_step_by_step() {
     story.tick();
     story.is(RolloutPhase::Completed, reason::ALL_STEPS, 100);
     assert_eq!(story.holds(), [condition::READY]);
-    assert_eq!(story.status().candidate_pods.reviewed, 60);
+    let status = story.status();
+    assert_eq!(
+        (status.candidate_pods.reviewed, status.tried.pods),
+        (40, 20)
+    );
     let reasons: Vec<_> = story.said.iter().map(|(reason, _)| *reason).collect();
     let begun = reason::STEP_BEGUN;
     assert_eq!(reasons, [begun, begun, begun, begun, reason::ALL_STEPS]);
+}
 
-    // It becomes the chain proper: nothing changes.
+#[test]
+fn what_became_the_chain_proper_is_a_chain_like_any_other() {
+    let mut story = Story::under_way();
+    story.spec().decision = Some(RolloutDecision {
+        candidate: "new".to_owned(),
+        verdict: RolloutVerdict::Promote,
+    });
+    story.tick();
+    story.is(RolloutPhase::Completed, reason::PROMOTED, 100);
     story.has("a", "new", "new");
     story.tick();
+    assert_eq!(
+        story.status().shares.len(),
+        1,
+        "b has it still as its candidate"
+    );
     story.has("b", "new", "new");
     story.tick();
-    story.is(RolloutPhase::Completed, reason::ALL_STEPS, 100);
+    // Nothing changes.
+    story.is(RolloutPhase::Completed, reason::PROMOTED, 100);
+    assert_eq!(story.status().shares, []);
+    // The one before it may take its place again.
+    story.has("a", "old", "new");
+    story.has("b", "old", "new");
+    story.tick();
+    story.is(RolloutPhase::Aborted, reason::SERVING_CHANGED, 0);
 }
 
 #[test]
@@ -232,6 +267,70 @@ fn a_bad_candidate_is_taken_back_once_and_for_all() {
     story.tick();
     story.is(RolloutPhase::Progressing, reason::STEP_BEGUN, 5);
     assert_eq!(story.status().candidate.as_deref(), Some("newer"));
+    // The first one is not forgotten for that.
+    story.has("a", "old", "new");
+    story.has("b", "old", "new");
+    story.tick();
+    story.is(RolloutPhase::Waiting, reason::REJECTED, 0);
+    assert_eq!(story.status().shares, []);
+    story.spec().attempt = 2;
+    story.pass();
+    story.is(RolloutPhase::Progressing, reason::STEP_BEGUN, 5);
+    assert_eq!(story.status().rejected, [] as [String; 0]);
+}
+
+#[test]
+fn a_rollout_is_not_judged_by_the_pods_of_the_one_before() {
+    let mut story = Story::under_way();
+    story.world.lives.candidate = Life {
+        ready: 10,
+        unready: 5,
+        restarted: 0,
+        pods: 15,
+    };
+    story.tick();
+    story.is(RolloutPhase::RolledBack, reason::UNREADY, 0);
+    story.spec().attempt = 1;
+    // The pass that begins it still knows the pods of the one before.
+    story.pass();
+    story.is(RolloutPhase::Progressing, reason::STEP_BEGUN, 5);
+    assert_eq!(story.status().candidate_pods.unready, 0);
+}
+
+#[test]
+fn nothing_begins_while_it_is_paused() {
+    let mut story = Story::of(&[100]);
+    story.spec().paused = true;
+    story.has("a", "old", "new");
+    story.pass();
+    story.is(RolloutPhase::Waiting, reason::PAUSED, 0);
+    story.spec().paused = false;
+    story.pass();
+    story.is(RolloutPhase::Progressing, reason::STEP_BEGUN, 100);
+    story.spec().paused = true;
+    story.has("a", "old", "newer");
+    story.tick();
+    assert_eq!(story.status().candidate.as_deref(), Some("new"));
+}
+
+#[test]
+fn a_step_that_was_taken_away_holds() {
+    let mut story = Story::under_way();
+    story.passes("a", 100, 0);
+    story.tick().tick();
+    story.is(RolloutPhase::Progressing, reason::STEP_BEGUN, 50);
+    story.spec().steps.truncate(1);
+    story.tick().tick();
+    story.is(RolloutPhase::Progressing, reason::INVALID, 50);
+}
+
+#[test]
+fn the_old_chain_as_the_candidate_ends_it() {
+    let mut story = Story::under_way();
+    story.has("a", "old", "old");
+    story.has("b", "old", "old");
+    story.tick();
+    story.is(RolloutPhase::Waiting, reason::SAME_CHAIN, 0);
 }
 
 #[test]
@@ -241,7 +340,7 @@ fn pods_that_live_badly_take_it_back() {
         ready: 10,
         unready: 3,
         restarted: 0,
-        early: 0,
+        pods: 13,
     };
     story.pass();
     story.is(RolloutPhase::RolledBack, reason::UNREADY, 0);
@@ -393,8 +492,10 @@ fn a_typo_in_the_spec_changes_no_pod() {
     let shares = story.status().shares;
     story.spec().steps[1].duration = "ten minutes".to_owned();
     story.passes("a", 100, 0);
+    let judgements = story.status().judgements;
     story.tick().tick().tick();
     story.is(RolloutPhase::Progressing, reason::INVALID, 5);
+    assert_eq!(story.status().judgements, judgements + 3);
     let status = story.status();
     assert_eq!(status.shares, shares);
     let message = status.message.unwrap();
@@ -406,6 +507,11 @@ fn a_typo_in_the_spec_changes_no_pod() {
     story.spec().steps[1].duration = "10s".to_owned();
     story.tick().tick();
     story.is(RolloutPhase::Progressing, reason::STEP_BEGUN, 50);
+    // Limits count all the same.
+    story.spec().steps[1].duration = "ten minutes".to_owned();
+    story.passes("a", 10, 10);
+    story.tick();
+    story.is(RolloutPhase::RolledBack, reason::DENIED, 0);
 }
 
 #[test]

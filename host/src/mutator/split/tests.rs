@@ -45,6 +45,11 @@ impl Two {
 
     /// Goes by a rollout with this share, which began with the chains that are here now.
     fn share(&self, rollout: i64, percent: i32) {
+        self.share_from(rollout, percent, RolloutCounts::default());
+    }
+
+    /// The same, if this replica had counted so much before.
+    fn share_from(&self, rollout: i64, percent: i32, counts: RolloutCounts) {
         let status = ChainRolloutStatus {
             serving: Some(Self::digest(&self.mutator.slot)),
             candidate: Some(Self::digest(&self.candidate)),
@@ -55,7 +60,6 @@ impl Two {
             }],
             ..ChainRolloutStatus::default()
         };
-        let counts = RolloutCounts::default();
         self.split.follow(Route::of(&status), true, counts);
     }
 
@@ -148,11 +152,17 @@ async fn pods_are_counted_by_the_chain_that_they_passed() {
         },
         ..RolloutCounts::default()
     };
-    two.split.follow(None, false, before);
-    two.share(2, 100);
-    assert_eq!(two.split.counts(), (2, RolloutCounts::default()));
-    two.split.begin_again();
-    assert_eq!(two.split.counts().1.candidate.pods, 0);
+    two.share_from(2, 100, before);
+    assert_eq!(two.split.counts().1.candidate.pods, 7);
+    two.passes("Pod/a/b").await;
+    two.share_from(2, 100, before);
+    assert_eq!(
+        two.split.counts().1.candidate.pods,
+        8,
+        "of the same one, nothing begins again"
+    );
+    two.split.forget(before);
+    assert_eq!(two.split.counts().1.candidate.pods, 1);
 }
 
 #[test]
@@ -172,10 +182,16 @@ fn what_says_nothing_about_a_chain_is_not_counted() {
     };
     let pod = || Ok(MutatedPod::untouched(json!({})));
     assert_eq!(count(&request, pod()), (1, 0, 0));
-    let denied = PodRejection::Denied("no".to_owned());
-    assert_eq!(count(&request, Err(denied)), (2, 1, 0));
+    let denied = || Err(PodRejection::Denied("no".to_owned()));
+    assert_eq!(count(&request, denied()), (2, 1, 0));
+    // A controller tries again and again.
+    assert_eq!(count(&request, denied()), (2, 1, 0));
+    let other = PodRequest {
+        owner: "Pod/a/c".to_owned(),
+        ..request.clone()
+    };
     let broken = PodRejection::Broken("it traps".to_owned());
-    assert_eq!(count(&request, Err(broken)), (3, 1, 1));
+    assert_eq!(count(&other, Err(broken)), (3, 1, 1));
     let late = PodRejection::Overdue("late".to_owned());
     assert_eq!(count(&request, Err(late)), (3, 1, 1));
     let dry = PodRequest {
