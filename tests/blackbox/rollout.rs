@@ -46,6 +46,14 @@ fn path(bundle: &MountedBundle) -> &str {
     bundle.path().to_str().unwrap()
 }
 
+/// Three steps, of which so many end with the next pod, and the others with none.
+fn taken(number: usize) -> Value {
+    let steps = [0, 40, 60].into_iter().enumerate();
+    let pods = |at| if at < number { 1 } else { 1_000_000 };
+    let steps = steps.map(|(at, percent)| step(percent, pods(at)));
+    json!({ "steps": steps.collect::<Value>() })
+}
+
 /// A step without a least time.
 fn step(percent: u32, pods: u32) -> Value {
     json!({ "percent": percent, "pods": pods, "duration": "1s" })
@@ -262,8 +270,7 @@ fn a_good_candidate_comes_to_serve_and_no_deployment_is_half_changed() {
         let two = setting.replica("two").await;
         let judge = setting.judge(&[]);
         judge.ready().await;
-        let steps = [step(0, 4), step(40, 8), step(60, 8)];
-        setting.wants(&json!({ "steps": steps }));
+        setting.wants(&taken(0));
         let status = setting.until_phase("Progressing").await;
         let (old, new) = (status["serving"].clone(), status["candidate"].clone());
         assert_ne!(old, new);
@@ -272,9 +279,11 @@ fn a_good_candidate_comes_to_serve_and_no_deployment_is_half_changed() {
         setting.followed(2).await;
         let tried = setting.deployments(4).await;
         assert_eq!(owners_with(&tried, &old), 4);
+        setting.wants(&taken(1));
         let mut early = BTreeMap::new();
-        for percent in [40, 60] {
+        for (number, percent) in [(2, 40), (3, 60)] {
             early.extend(setting.step_is_taken(percent, [&one, &two], &new).await);
+            setting.wants(&taken(number));
         }
         let status = setting.until_phase("Completed").await;
         assert_eq!(

@@ -58,10 +58,11 @@ pub(crate) fn subject_of(
         namespace: namespace.to_owned(),
         owner: match template {
             Some(_) => named_owner(
-                object
-                    .get("kind")
-                    .and_then(Value::as_str)
-                    .unwrap_or_default(),
+                match object.get("kind").and_then(Value::as_str) {
+                    // Of argoproj/argo-rollouts: its ReplicaSets say no more of it than those of Deployments.
+                    Some("Rollout") => "Deployment",
+                    kind => kind.unwrap_or_default(),
+                },
                 namespace,
                 manifest::metadata(object, "name"),
             ),
