@@ -20,6 +20,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         fs::write(&file, object_file(architecture, &content)?)?;
         println!("cargo::rustc-link-arg-bin=podloom={}", file.display());
     }
+    if let Some(Architecture::X86_64) = architecture() {
+        // A program that may be loaded anywhere has a list of all its own addresses. Packed, that list is 2 MB shorter.
+        println!("cargo::rustc-link-arg-bin=podloom=-Wl,-z,pack-relative-relocs");
+    }
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 mod faults;
 mod limits;
 mod people;
+mod storm;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -19,7 +19,7 @@ use podloom_tests::im::{ImServer, templates};
 use podloom_tests::infrastructure::{Infrastructure, kubeconfig};
 use podloom_tests::objects::{Objects, key_of, kind_of, normal};
 use podloom_tests::portal::Portal;
-use podloom_tests::{Cluster, Operator, PATIENCE, Scene, Seed, blackbox_within, eventually};
+use podloom_tests::{Cluster, Operator, PATIENCE, Scene, Seed, blackbox_within, eventually, rbac};
 use serde_json::{Value, json};
 
 /// How many edits a story has at most.
@@ -46,7 +46,7 @@ struct Duty {
     first: (&'static str, &'static str),
 }
 
-static DUTIES: [Duty; 4] = [
+static DUTIES: [Duty; 5] = [
     Duty {
         name: "browser",
         files: &[
@@ -90,6 +90,15 @@ static DUTIES: [Duty; 4] = [
         follows: false,
         first: ("Cluster", "KubeconfigReady"),
     },
+    Duty {
+        name: "rollout",
+        files: &["tests/blackbox/fixtures/specs/rollout.yaml"],
+        makes: &[],
+        anew: "ChainRollout",
+        follows: false,
+        // No replica reports here.
+        first: ("ChainRollout", "Reconciling"),
+    },
 ];
 
 /// Starts the operator of a duty.
@@ -101,11 +110,26 @@ async fn start(scene: &Scene, duty: &str) -> Operator {
         }
         "portal" => Portal::bare(scene).operator(&[]).await,
         "cleaner" => Cleaners::new(scene).operator(&[]).await,
+        "rollout" => judge(scene).await,
         _ => {
             let im = ImServer::shared().await;
             Infrastructure::bare(scene, im).operator(&[]).await
         }
     }
+}
+
+/// The controller of the ChainRollouts of this namespace.
+async fn judge(scene: &Scene) -> Operator {
+    let own = scene.namespace.as_str();
+    let duty = ["--controllers", "rollout", "--namespace", own];
+    let rights = [&duty[..], &["--operator-namespace", own]].concat();
+    scene.cluster.apply_text(&rbac(&rights));
+    let plane = &scene.cluster.plane;
+    let kubeconfig = plane.kubeconfig_for_service_account(own, "podloom-rollout");
+    let arguments = [&duty[..], &["--pod-namespace", own]].concat();
+    let operator = Operator::spawn(&scene.cluster, &kubeconfig.unwrap(), &arguments);
+    operator.ready().await;
+    operator
 }
 
 /// The CRDs of our kinds, as the API server has them.

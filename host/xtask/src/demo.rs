@@ -8,6 +8,7 @@ mod infrastructure;
 mod node;
 mod operator;
 mod portal;
+mod rollout;
 mod screen;
 mod webhook;
 
@@ -112,7 +113,7 @@ impl Play {
 const INFRASTRUCTURE: &str = "infrastructure";
 
 /// In the order in which they are shown; the last one deletes the sessions.
-const SCENES: [Scene; 11] = [
+const SCENES: [Scene; 12] = [
     Scene {
         name: "render",
         title: "What the chain does, without a cluster",
@@ -158,6 +159,12 @@ const SCENES: [Scene; 11] = [
         title: "No webhook answers, and nothing slips past",
         what: "pods that are created while no webhook answers wait, and pass the chain once one does",
         play: Play::Live(gate::show),
+    },
+    Scene {
+        name: "rollout",
+        title: "A new chain serves a few first, and is taken back by itself",
+        what: "a candidate whose pods fail is taken back by itself, and a good one comes to serve by itself",
+        play: Play::Live(rollout::show),
     },
     Scene {
         name: "portal",

@@ -35,7 +35,7 @@ enum Needs {
 }
 
 /// All soaks. proptest itself reads PROPTEST_CASES, and prints the smallest failing case.
-const SOAKS: [Soak; 15] = [
+const SOAKS: [Soak; 16] = [
     Soak {
         name: "paths",
         what: "100,000 random transactions on a pod: only granted paths are written, no answer depends on a value that is not granted, a rollback restores everything",
@@ -104,6 +104,13 @@ const SOAKS: [Soak; 15] = [
         what: "10,000 pods of 1,000 owners are replaced, 50 owners at a time: never more than 50 owners miss a pod; prints what each eviction costs",
         command: "test --package podloom-tests --test blackbox heal::many -- --nocapture",
         setting: Some(("PODLOOM_HEAL_OWNERS", "1000")),
+        needs: Needs::Operator,
+    },
+    Soak {
+        name: "rollout",
+        what: "half an hour of a rollout while replicas and the judge restart: no Deployment is half changed, and none goes back",
+        command: "test --package podloom-tests --test blackbox rollout::storm -- --nocapture",
+        setting: Some(("PODLOOM_ROLLOUT_SECONDS", "1800")),
         needs: Needs::Operator,
     },
     Soak {

@@ -260,6 +260,24 @@ impl Volume {
         })
     }
 
+    /// Makes the labels plugin write this label, by its last word in a path and its key.
+    pub(crate) fn add_label_of(
+        &self,
+        version: &str,
+        (path_key, key): (&str, &str),
+        value: &str,
+    ) -> Result<()> {
+        self.swap(version, |files| {
+            let path = files.join("chain.yaml");
+            let mut text = fs::read_to_string(&path)?;
+            let allowed = format!("  - /metadata/labels/{path_key}\n");
+            let label = format!("    - key: {key}\n      value: {value}\n");
+            let [(allow, _), (labels, _)] = MORE;
+            insert(&path, &mut text, [(allow, &allowed), (labels, &label)])?;
+            Ok(fs::write(path, text)?)
+        })
+    }
+
     /// Adds the labels plugin once more, for Browsers alone.
     pub(crate) fn add_plugin_for_browsers(&self) -> Result<()> {
         self.swap("4", |files| {
@@ -311,7 +329,12 @@ impl Volume {
 
 /// Makes the labels plugin write one more label.
 fn add_label(path: &Path, manifest: &mut String) -> Result<()> {
-    for (list, more) in MORE {
+    insert(path, manifest, MORE)
+}
+
+/// Inserts each text behind the first such line.
+fn insert(path: &Path, manifest: &mut String, texts: [(&str, &str); 2]) -> Result<()> {
+    for (list, more) in texts {
         let Some(start) = manifest.find(list) else {
             bail!("{} has no {}", path.display(), list.trim());
         };
