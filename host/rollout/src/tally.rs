@@ -109,15 +109,17 @@ impl Sum {
             // It still has time.
             return;
         }
-        self.pods += 1;
-        self.ready += i64::from(is_in_time && !is_bad);
+        // A bad pod of an owner that has one already is no further case, and no further pod either: a controller makes them without end.
+        let mut is_case = !is_bad && !pod.has_restarted;
         for (bad, is_so) in [
             (&mut self.unready, is_bad),
             (&mut self.restarted, pod.has_restarted),
         ] {
-            if is_so && bad.len() < OWNERS {
-                bad.insert(pod.owner);
-            }
+            is_case |= is_so && bad.len() < OWNERS && bad.insert(pod.owner);
+        }
+        if is_case {
+            self.pods += 1;
+            self.ready += i64::from(is_in_time && !is_bad);
         }
     }
 

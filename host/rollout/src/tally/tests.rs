@@ -131,10 +131,7 @@ fn one_owner_counts_once_however_often_its_pods_are_bad() {
         tally.see(0, &Event::Apply(pod.clone()), at(6));
         tally.see(0, &Event::Delete(pod), at(7));
     }
-    assert_eq!(
-        tally.lives(&counting(1), at(8)).candidate,
-        life(0, 1, 0, 50)
-    );
+    assert_eq!(tally.lives(&counting(1), at(8)).candidate, life(0, 1, 0, 1));
 }
 
 #[test]
