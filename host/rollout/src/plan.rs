@@ -370,7 +370,7 @@ impl Next<'_> {
         match self.lives.is_blind {
             false => what,
             true => {
-                what + "; pods may not be watched, so nobody sees whether they become Ready and whether their containers restart"
+                what + "; without the right to watch pods, nobody sees whether they become Ready or restart"
             }
         }
     }

@@ -18,7 +18,7 @@ use podloom_turns::lock;
 
 /// How many pods are remembered one by one.
 const PODS: usize = 20_000;
-/// How many bad owners are told from each other. Long before, a limit is reached.
+/// At most so many bad owners are remembered. A limit is reached long before that.
 const OWNERS: usize = 10_000;
 /// How many hexadecimal digits a digest has.
 const DIGITS: usize = 64;
@@ -28,7 +28,7 @@ const DIGITS: usize = 64;
 pub(crate) struct Lives {
     pub(crate) serving: Life,
     pub(crate) candidate: Life,
-    /// Whether pods may not be watched, so that nothing is known.
+    /// Whether the right to watch pods is missing, so that nothing is known.
     pub(crate) is_blind: bool,
 }
 
@@ -149,7 +149,7 @@ impl Tally {
         }
     }
 
-    /// Pods may not be watched.
+    /// The right to watch pods is missing.
     pub(crate) fn blind(&self) {
         lock(&self.0).is_blind = true;
     }

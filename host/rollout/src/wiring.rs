@@ -68,7 +68,8 @@ pub fn begin(
         .boxed()
 }
 
-/// Counts the pods of a scope. Returns what waits until they are listed, or may not be; and what counts them, which has no end.
+/// Counts the pods of a scope. Returns two futures: one ends with the first list, or when that is forbidden; the other counts, and never
+/// ends.
 fn count_pods(
     scope: &WatchScope,
     watch: usize,

@@ -35,8 +35,8 @@ use crate::traces::endpoint;
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct RunArguments {
     /// The controllers to run, separated by commas. The controller browser creates pods for Browsers, portal creates Deployments for
-    /// PortalExposes, infrastructure creates clusters for Clusters, cleaner deletes what Cleaners name, and rollout takes the steps of ChainRollouts. With the value none, no
-    /// controller runs. Each controller has its own leader election, and its own readiness, for example /readyz/browser. If one
+    /// PortalExposes, infrastructure creates clusters for Clusters, cleaner deletes what Cleaners name, and rollout takes the steps of
+    /// ChainRollouts. With the value none, no controller runs. Each controller has its own leader election, and its own readiness, for example /readyz/browser. If one
     /// lacks a right or a CustomResourceDefinition, only that one waits.
     #[arg(long, value_name = "LIST", default_value = "browser", env = "PODLOOM_CONTROLLERS", value_parser = controllers::parse)]
     pub(crate) controllers: BTreeSet<Duty>,

@@ -11,7 +11,7 @@ use podloom_mutators::{CHAIN, Chain, Serving, Slot};
 use podloom_rollout::Route;
 use podloom_turns::lock;
 
-/// How many owners with bad pods are told from each other. Long before, a limit is reached.
+/// At most so many owners with bad pods are remembered. A limit is reached long before that.
 const OWNERS: usize = 10_000;
 
 /// Sends pods through the serving chain or the candidate.

@@ -1,6 +1,7 @@
-//! A second chain, which is only tried: it gets the same pods as the serving chain, and what it makes of them is compared.
+//! A second chain, which is tried: it gets the same pods as the serving chain, and what it makes of them is compared. With a
+//! ChainRollout, it comes to serve (`host/src/mutator/split.rs`).
 //!
-//! It never delays or changes a pod. What the serving chain did is put into a short queue; if that is full, the pod is dropped. One
+//! To try it never delays or changes a pod. What the serving chain did is put into a short queue; if that is full, the pod is dropped. One
 //! thread takes it from there, with an engine of its own: its plugins take neither permits nor instances of those that serve. It waits
 //! while calls of the serving chain have all permits, and rests most of the time.
 

@@ -151,20 +151,20 @@ impl HealTask {
             (memory.chain, memory.answers) = (None, None);
             return;
         };
-        let since = match &memory.chain {
+        let mut since = match &memory.chain {
             Some((digest, since)) if digest == chain.digest() => *since,
             _ => Instant::now(),
         };
-        memory.chain = Some((chain.digest().to_owned(), since));
         let mut settings = self.settings.clone();
         settings.unwanted.banned.extend(in_force.banned);
         // During a rollout, neither of the two chains is older.
         settings.unwanted.older &= !in_force.is_split;
         if memory.settings.as_ref() != Some(&settings) {
             (memory.healer, memory.looked) = (None, None);
-            memory.chain = Some((chain.digest().to_owned(), Instant::now()));
+            since = Instant::now();
             memory.settings = Some(settings.clone());
         }
+        memory.chain = Some((chain.digest().to_owned(), since));
         if settings.unwanted.older && since.elapsed() < SETTLED {
             // Another replica may still have the chain before, and would give it to new pods.
             return;

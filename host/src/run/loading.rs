@@ -57,8 +57,18 @@ pub(super) fn of(
     let Some(follower) = state.follower.clone() else {
         return Ok(loading.boxed());
     };
-    // Reviews are answered for a while after that, and pods go where they should until the end.
-    Ok(future::join(loading, follower.run()).map(drop).boxed())
+    let (stop, mut following) = (state.stop.clone(), follower.run());
+    let loading = async move {
+        tokio::select! {
+            () = loading => {}
+            () = &mut following => {}
+        }
+        if stop.is_cancelled() {
+            // Reviews are answered for a while after that, and pods go where they should until the end.
+            following.await;
+        }
+    };
+    Ok(loading.boxed())
 }
 
 fn serving(

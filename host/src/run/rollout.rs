@@ -149,7 +149,7 @@ impl Follower {
     /// Says what is new.
     async fn report(&self, known: &mut Known) {
         let Some(rollout) = self.rollout() else {
-            // It is gone, or may not be read any more.
+            // It was deleted, or the right to read it was taken away.
             self.look();
             self.split.follow_until(None);
             known.entry = None;

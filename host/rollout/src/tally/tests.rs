@@ -108,7 +108,7 @@ fn pods_are_judged_by_their_stamp_and_their_time() {
     assert_eq!(lives.candidate, life(3, 1, 2, 5));
     let later = tally.lives(&counting(1), at(65));
     assert_eq!(later.serving, life(1, 1, 0, 2));
-    // Late is too late, whoever looks when.
+    // It became Ready too late, and stays unready.
     tally.see(0, &Event::Apply(pod("b", "a", 5, &ready(66))), at(70));
     assert_eq!(tally.lives(&counting(1), at(70)).serving, life(1, 1, 0, 2));
     // It was Ready once: that it is not any more, says little about its chain.
