@@ -1,6 +1,7 @@
 //! `podloom rollout`: shows and steers the rollout of a candidate.
 
 use std::fmt::Write;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
@@ -8,21 +9,24 @@ use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use podloom_api::names::rollout::reason;
 use podloom_api::{
-    ChainRollout, ChainRolloutStatus, RolloutPhase, RolloutPods, RolloutReplica, RolloutVerdict,
+    ChainRollout, ChainRolloutObject, ChainRolloutStatus, RolloutPhase, RolloutPods,
+    RolloutReplica, RolloutVerdict,
 };
+use podloom_engine::readable::Readable;
+use podloom_engine::shown::short_digest;
+use podloom_rollout::first;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::cli::{ReportFormat, RolloutArguments, RolloutCommand, StatusArguments};
-use crate::error::CommandError;
+use crate::error::{CommandError, escape_controls, shown};
 use crate::feed::block_on;
 use crate::{lists, output};
 
 /// How often to look while waiting.
 const LOOK: Duration = Duration::from_secs(2);
-/// How much of a digest is shown.
-const SHOWN: usize = 12;
 const FIELD_MANAGER: &str = "podloom-cli";
+const ADVICE: &str = "name the namespace of the operator with --namespace, or create one";
 
 /// Shows the rollout, or changes what is wanted of it.
 pub(crate) fn run(command: &RolloutCommand) -> Result<(), CommandError> {
@@ -34,45 +38,53 @@ pub(crate) fn run(command: &RolloutCommand) -> Result<(), CommandError> {
             }
             RolloutCommand::Resume(of) => change(of, resumed, "it goes on").await,
             RolloutCommand::Promote(of) => {
-                let decided = |it: &ChainRollout| decided(it, RolloutVerdict::Promote);
+                let decided = |it: &ChainRolloutObject| decided(it, RolloutVerdict::Promote);
                 change(of, decided, "every pod will pass the candidate").await
             }
             RolloutCommand::Abort(of) => {
-                let decided = |it: &ChainRollout| decided(it, RolloutVerdict::Abort);
+                let decided = |it: &ChainRolloutObject| decided(it, RolloutVerdict::Abort);
                 change(of, decided, "no pod will pass the candidate any more").await
             }
         }
     })
 }
 
-/// Finds the ChainRollout.
-async fn find(client: &Client, of: &RolloutArguments) -> Result<ChainRollout, CommandError> {
+/// One that cannot be read must not hide the others.
+fn rollouts(client: Client, namespace: &str) -> Api<Readable<ChainRolloutObject>> {
+    Api::namespaced_with(client, namespace, &Arc::new(ChainRollout::resource()))
+}
+
+/// Finds the ChainRollout, as the operator does.
+async fn find(client: &Client, of: &RolloutArguments) -> Result<ChainRolloutObject, CommandError> {
     let namespace = of.namespace.as_str();
-    let api: Api<ChainRollout> = Api::namespaced(client.clone(), namespace);
-    let all = api.list(&ListParams::default()).await;
+    let all = rollouts(client.clone(), namespace)
+        .list(&ListParams::default())
+        .await;
     let all = all.with_context(|| {
         format!(
             "cannot list ChainRollouts of namespace {namespace}; are their CustomResourceDefinition and the controller of deploy/rollout installed?"
         )
     })?;
-    let mut all: Vec<ChainRollout> = all.items;
+    let mut all = all.items;
     if let Some(name) = &of.name {
         all.retain(|it| it.name_any() == *name);
     }
-    // As the operator chooses.
-    let first = all.into_iter().min_by_key(|it| {
-        let created = it.metadata.creation_timestamp.as_ref().map(|it| it.0);
-        (created, it.name_any())
-    });
-    let what = of
-        .name
-        .as_deref()
-        .map_or_else(String::new, |name| format!(" {name}"));
-    Ok(first.ok_or_else(|| {
-        anyhow!(
-            "there is no ChainRollout{what} in namespace {namespace}; name the namespace of the operator with --namespace, or create one"
-        )
-    })?)
+    if let Some(found) = first(&all) {
+        return Ok(found.clone());
+    }
+    let unreadable = all.iter().find_map(|it| it.0.as_ref().err());
+    let error = match (unreadable, &of.name) {
+        (Some(unreadable), _) => anyhow!(
+            "ChainRollout {} of namespace {namespace} cannot be read: {}",
+            unreadable.metadata.name.as_deref().unwrap_or_default(),
+            unreadable.error
+        ),
+        (None, Some(name)) => {
+            anyhow!("there is no ChainRollout {name} in namespace {namespace}; {ADVICE}")
+        }
+        (None, None) => anyhow!("there is no ChainRollout in namespace {namespace}; {ADVICE}"),
+    };
+    Err(error.into())
 }
 
 async fn status(arguments: &StatusArguments) -> Result<(), CommandError> {
@@ -110,7 +122,11 @@ async fn status(arguments: &StatusArguments) -> Result<(), CommandError> {
 }
 
 /// Whether the last word is said, about the present spec and about this candidate if one is named.
-fn is_over(rollout: &ChainRollout, status: &ChainRolloutStatus, candidate: Option<&str>) -> bool {
+fn is_over(
+    rollout: &ChainRolloutObject,
+    status: &ChainRolloutStatus,
+    candidate: Option<&str>,
+) -> bool {
     let digest = status.candidate.as_deref().unwrap_or_default();
     status.phase.is_some_and(RolloutPhase::is_final)
         && status.observed_generation == rollout.metadata.generation
@@ -121,7 +137,7 @@ fn is_over(rollout: &ChainRollout, status: &ChainRolloutStatus, candidate: Optio
 /// Writes what is wanted, and says so.
 async fn change(
     of: &RolloutArguments,
-    spec: impl Fn(&ChainRollout) -> Result<Value, CommandError>,
+    spec: impl Fn(&ChainRolloutObject) -> Result<Value, CommandError>,
     said: &str,
 ) -> Result<(), CommandError> {
     let client = lists::connect().await?;
@@ -132,7 +148,7 @@ async fn change(
         "spec": spec(&rollout)?,
     });
     let name = rollout.name_any();
-    let api: Api<ChainRollout> = Api::namespaced(client, &of.namespace);
+    let api = rollouts(client, &of.namespace);
     let parameters = PatchParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PatchParams::default()
@@ -142,7 +158,7 @@ async fn change(
     output::print(&format!("ChainRollout {name}: {said}\n"))
 }
 
-fn decided(rollout: &ChainRollout, verdict: RolloutVerdict) -> Result<Value, CommandError> {
+fn decided(rollout: &ChainRolloutObject, verdict: RolloutVerdict) -> Result<Value, CommandError> {
     let status = rollout.status.clone().unwrap_or_default();
     use RolloutPhase::{Completed, Paused, Progressing};
     let may = matches!(
@@ -163,7 +179,7 @@ fn decided(rollout: &ChainRollout, verdict: RolloutVerdict) -> Result<Value, Com
     Ok(json!({ "decision": { "candidate": candidate, "verdict": verdict } }))
 }
 
-fn resumed(rollout: &ChainRollout) -> Result<Value, CommandError> {
+fn resumed(rollout: &ChainRolloutObject) -> Result<Value, CommandError> {
     let status = rollout.status.clone().unwrap_or_default();
     let is_rejected = status.reason.as_deref() == Some(reason::REJECTED);
     let is_decided = matches!(
@@ -180,7 +196,7 @@ fn resumed(rollout: &ChainRollout) -> Result<Value, CommandError> {
 }
 
 fn print(
-    rollout: &ChainRollout,
+    rollout: &ChainRolloutObject,
     status: &ChainRolloutStatus,
     format: ReportFormat,
 ) -> Result<(), CommandError> {
@@ -192,13 +208,13 @@ fn print(
 }
 
 /// As `Progressing 2/4: the next step begins after 9m more`.
-fn headline(rollout: &ChainRollout, status: &ChainRolloutStatus) -> String {
+fn headline(rollout: &ChainRolloutObject, status: &ChainRolloutStatus) -> String {
     let phase = status
         .phase
         .map_or("not looked at yet", RolloutPhase::as_str);
     let progress = status.progress.as_deref().unwrap_or_default();
     let message = match &status.message {
-        Some(message) => format!(": {message}"),
+        Some(message) => format!(": {}", escape_controls(message)),
         None => " (is the controller of deploy/rollout running?)".to_owned(),
     };
     format!("{} {phase} {progress}", rollout.name_any())
@@ -207,7 +223,7 @@ fn headline(rollout: &ChainRollout, status: &ChainRolloutStatus) -> String {
         + &message
 }
 
-fn report(rollout: &ChainRollout, status: &ChainRolloutStatus) -> String {
+fn report(rollout: &ChainRolloutObject, status: &ChainRolloutStatus) -> String {
     let mut text = output::paint(output::TITLE, &headline(rollout, status)) + "\n";
     let ChainRolloutStatus {
         serving,
@@ -219,8 +235,8 @@ fn report(rollout: &ChainRollout, status: &ChainRolloutStatus) -> String {
         let _infallible = writeln!(
             text,
             "candidate {}: up to {percent} percent of owners; serving chain {}: all others\n",
-            short(candidate),
-            short(serving)
+            short_digest(candidate),
+            short_digest(serving)
         );
         numbers(&mut text, &status.candidate_pods, &status.serving_pods);
         let tried = status.tried;
@@ -231,7 +247,7 @@ fn report(rollout: &ChainRollout, status: &ChainRolloutStatus) -> String {
         );
     }
     for (name, replica) in &status.replicas {
-        let _infallible = writeln!(text, "replica {name}: {}", chains(replica, status));
+        let _infallible = writeln!(text, "replica {}: {}", shown(name), chains(replica, status));
     }
     text
 }
@@ -255,7 +271,7 @@ fn numbers(text: &mut String, candidate: &RolloutPods, serving: &RolloutPods) {
 }
 
 fn chains(replica: &RolloutReplica, status: &ChainRolloutStatus) -> String {
-    let shown = |digest: &Option<String>| digest.as_deref().map_or("none", short).to_owned();
+    let shown = |digest: &Option<String>| digest.as_deref().map_or("none", short_digest).to_owned();
     let follows = match replica.rollout == status.rollout {
         true => "",
         false => ", does not follow yet",
@@ -265,10 +281,6 @@ fn chains(replica: &RolloutReplica, status: &ChainRolloutStatus) -> String {
         shown(&replica.serving),
         shown(&replica.candidate)
     )
-}
-
-fn short(digest: &str) -> &str {
-    digest.get(..SHOWN).unwrap_or(digest)
 }
 
 #[cfg(test)]

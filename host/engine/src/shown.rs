@@ -13,6 +13,9 @@ const FEW: usize = 4;
 /// How much of a name is shown, in characters.
 const NAME_SHOWN: usize = 64;
 
+/// How many digits of a digest are shown.
+const DIGEST_SHOWN: usize = 12;
+
 /// What shows that a word was cut.
 const CUT: &str = "…";
 
@@ -37,6 +40,11 @@ impl Debug for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Debug::fmt(&cut(self.0, NAME_SHOWN, CUT), f)
     }
+}
+
+/// Returns the start of a digest, which is enough to tell it from others.
+pub fn short_digest(digest: &str) -> &str {
+    digest.get(..DIGEST_SHOWN).unwrap_or(digest)
 }
 
 /// Lists names with commas.

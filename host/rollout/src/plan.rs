@@ -15,6 +15,7 @@ use podloom_api::{
 use podloom_engine::conditions::{ConditionStatus, NewCondition, conditions, time};
 use podloom_engine::events::Notice;
 use podloom_engine::plan::{Plan, Then, later};
+use podloom_engine::shown::{few, short_digest};
 use serde::Serialize;
 
 use crate::judge::{Evidence, Verdict, judge, mean};
@@ -26,12 +27,8 @@ pub(crate) const TICK: Duration = Duration::from_secs(5);
 const MOMENT: Duration = Duration::from_millis(100);
 /// How much time one judgement can stand for: after a pause of the process, nobody has looked meanwhile.
 const LONGEST: Duration = Duration::from_secs(30);
-/// How many names a sentence has.
-const NAMES: usize = 3;
 /// How many candidates that were taken back are remembered.
 const REJECTED: usize = 20;
-/// How many digits of a digest are shown.
-const SHOWN: usize = 12;
 
 /// All that a plan depends on.
 #[derive(Clone, Debug)]
@@ -205,13 +202,16 @@ impl Next<'_> {
             return;
         }
         if serving == candidate {
-            let message = format!("the candidate {} is the serving chain", short(&candidate));
+            let message = format!(
+                "the candidate {} is the serving chain",
+                short_digest(&candidate)
+            );
             return self.wait_for(reason::SAME_CHAIN, message);
         }
         if self.status.rejected.contains(&candidate) && !is_new_attempt {
             let message = format!(
                 "the candidate {} was taken back or given up before; podloom rollout resume begins again with it",
-                short(&candidate)
+                short_digest(&candidate)
             );
             return self.wait_for(reason::REJECTED, message);
         }
@@ -225,8 +225,8 @@ impl Next<'_> {
         let attempt = self.spec().attempt;
         let message = format!(
             "the candidate {} begins to take the place of {}",
-            short(&candidate),
-            short(&serving)
+            short_digest(&candidate),
+            short_digest(&serving)
         );
         let before = std::mem::take(&mut self.status);
         let mut rejected = before.rejected;
@@ -362,10 +362,7 @@ impl Next<'_> {
                 duration::print(time_left),
                 pods_left.max(0)
             ),
-            late => format!(
-                "waits for replicas that do not follow yet: {}",
-                listed(late)
-            ),
+            late => format!("waits for replicas that do not follow yet: {}", few(late)),
         };
         match self.lives.is_blind {
             false => what,
@@ -428,7 +425,7 @@ impl Next<'_> {
             let excess = rejected.len().saturating_sub(REJECTED);
             rejected.drain(..excess);
         }
-        let candidate = short(&candidate);
+        let candidate = short_digest(&candidate);
         let (note, is_bad) = match phase {
             RolloutPhase::RolledBack => (
                 format!("took the candidate {candidate} back: {message}"),
@@ -465,7 +462,7 @@ impl Next<'_> {
     fn abort_for_serving(&mut self, other: &str) {
         let message = format!(
             "the serving chain was changed to {}, so this rollout began from another one",
-            short(other)
+            short_digest(other)
         );
         self.end(RolloutPhase::Aborted, reason::SERVING_CHANGED, message);
     }
@@ -493,12 +490,8 @@ impl Next<'_> {
             .iter()
             .filter(|(_, it)| it.candidate.as_deref() != Some(candidate));
         let names: Vec<_> = lacking.map(|(name, _)| name.as_str()).collect();
-        (!names.is_empty()).then(|| {
-            format!(
-                "waits for replicas without this candidate: {}",
-                listed(&names)
-            )
-        })
+        (!names.is_empty())
+            .then(|| format!("waits for replicas without this candidate: {}", few(&names)))
     }
 
     /// The replicas that do not go by this rollout yet.
@@ -622,7 +615,7 @@ fn chains(replicas: &BTreeMap<String, RolloutReplica>) -> Chains {
         }
         _ => Chains::Differ(format!(
             "waits until all replicas have the same two chains; others than most: {}",
-            listed(&others)
+            few(&others)
         )),
     }
 }
@@ -652,19 +645,6 @@ fn check(spec: &ChainRolloutSpec) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// The start of a digest.
-fn short(digest: &str) -> &str {
-    digest.get(..SHOWN).unwrap_or(digest)
-}
-
-fn listed(names: &[&str]) -> String {
-    let shown = names.get(..NAMES).unwrap_or(names).join(", ");
-    match names.len().saturating_sub(NAMES) {
-        0 => shown,
-        more => format!("{shown}, and {more} more"),
-    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! The pods that were seen last are remembered one by one; those before are only numbers. Bad pods of one owner count once: otherwise a
 //! single Deployment that creates its pods again and again would decide for all.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -75,7 +75,8 @@ struct Seen {
     lists: BTreeMap<usize, u64>,
     /// Pods that were created until then are remembered no longer.
     forgotten: Option<Timestamp>,
-    is_blind: bool,
+    /// The watches that may not see pods.
+    blind: BTreeSet<usize>,
 }
 
 /// A pod with a stamp.
@@ -149,9 +150,9 @@ impl Tally {
         }
     }
 
-    /// The right to watch pods is missing.
-    pub(crate) fn blind(&self) {
-        lock(&self.0).is_blind = true;
+    /// A watch lacks the right to see pods.
+    pub(crate) fn blind(&self, watch: usize) {
+        lock(&self.0).blind.insert(watch);
     }
 
     /// Returns what became of the pods of a rollout.
@@ -177,7 +178,7 @@ impl Tally {
         Lives {
             serving: serving.life(),
             candidate: candidate.life(),
-            is_blind: seen.is_blind,
+            is_blind: !seen.blind.is_empty(),
         }
     }
 }
@@ -236,6 +237,7 @@ impl Seen {
 
     /// A watch has listed all pods: the others are gone.
     fn listed(&mut self, watch: usize, now: Timestamp) {
+        self.blind.remove(&watch);
         let list = (watch, self.lists.get(&watch).copied().unwrap_or_default());
         let is_gone = |pod: &SeenPod| pod.list.0 == watch && pod.list != list;
         let gone = self.pods.iter().filter(|(_, pod)| is_gone(pod));

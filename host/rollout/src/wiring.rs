@@ -86,7 +86,7 @@ fn count_pods(
     let blind = tally.clone();
     let events = watch_events(api, watch_config(), prune, move |error| {
         if is_forbidden(error) {
-            blind.blind();
+            blind.blind(watch);
             let _ = refused.set(());
         }
         tracing::debug!(error = plain(error), "could not watch pods");

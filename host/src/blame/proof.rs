@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use podloom_engine::shown::short_digest;
 use podloom_mutation::{PodRequest, RejectedPod};
 use podloom_mutators::{Chain, MutationEntry};
 use podloom_pod_path::element_segments;
@@ -92,9 +93,6 @@ fn add(tree: &mut Tree, path: String, value: &Value) {
 
 // Runs a chain on a template, and again without each plugin.
 
-/// How much of a digest is shown.
-const DIGEST: usize = 12;
-
 /// Runs the chain of a directory, if it is the one that the pod passed.
 pub(super) fn run(
     directory: &Path,
@@ -107,9 +105,9 @@ pub(super) fn run(
     if chain.digest() != digest {
         return Ok(Proof::Impossible(format!(
             "the pod passed the chain {}, and {} has the chain {}",
-            short(digest),
+            short_digest(digest),
             directory.display(),
-            short(chain.digest())
+            short_digest(chain.digest())
         )));
     }
     let request = Arc::new(origin.subject.request.clone());
@@ -149,9 +147,4 @@ pub(super) fn run(
 fn pass(chain: &Chain, origin: &FoundPod, request: &Arc<PodRequest>) -> Result<Tree, RejectedPod> {
     let passed = chain.mutate(origin.subject.pod.clone(), Arc::clone(request))?;
     Ok(tree(&passed.pod))
-}
-
-/// The start of a digest.
-pub(super) fn short(digest: &str) -> &str {
-    digest.get(..DIGEST).unwrap_or(digest)
 }

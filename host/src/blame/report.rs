@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use anstyle::Style;
+use podloom_engine::shown::short_digest;
 use podloom_mutators::MutationEntry;
 use serde_json::{Map, Value, json};
 
 use super::authors::{self, Author, Authors, Line, is_at_or_below};
-use super::proof::{Proof, Tree, short};
+use super::proof::{Proof, Tree};
 use crate::cli::ReportFormat;
 use crate::error::{escape_controls, shown};
 use crate::manifest::metadata;
@@ -226,7 +227,7 @@ fn notes(
                 true => "no plugin ran".to_owned(),
                 false => names.join(", "),
             };
-            (QUIET, format!("It passed the chain {}: {names}", short(chain)))
+            (QUIET, format!("It passed the chain {}: {names}", short_digest(chain)))
         }
     });
     notes.push((QUIET, submitted(authors)));

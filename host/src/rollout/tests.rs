@@ -1,10 +1,16 @@
-use podloom_api::{ChainRollout, ChainRolloutSpec, ChainRolloutStatus, RolloutVerdict};
+use podloom_api::{
+    ChainRollout, ChainRolloutObject, ChainRolloutSpec, ChainRolloutStatus, RolloutVerdict,
+};
 use serde_json::{Value, json};
 
 use super::{decided, is_over, report, resumed};
 
-fn rollout(status: Value) -> ChainRollout {
-    let mut rollout = ChainRollout::new("main", ChainRolloutSpec::default());
+fn rollout(status: Value) -> ChainRolloutObject {
+    let mut rollout = ChainRolloutObject::new(
+        "main",
+        &ChainRollout::resource(),
+        ChainRolloutSpec::default(),
+    );
     rollout.status = Some(serde_json::from_value(status).unwrap());
     rollout
 }
@@ -68,7 +74,7 @@ fn a_verdict_about_another_candidate_or_an_older_spec_is_not_the_last_word() {
     let mut rollout = rollout(status);
     rollout.metadata.generation = Some(2);
     rollout.spec.attempt = 1;
-    let over = |rollout: &ChainRollout, candidate| {
+    let over = |rollout: &ChainRolloutObject, candidate| {
         is_over(rollout, &rollout.status.clone().unwrap(), candidate)
     };
     assert!(over(&rollout, None) && over(&rollout, Some("bc")));

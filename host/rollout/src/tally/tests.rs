@@ -166,6 +166,17 @@ fn a_pod_that_went_unseen_is_gone_after_the_next_list_of_its_watch() {
 }
 
 #[test]
+fn a_watch_without_the_right_to_see_pods_is_told_until_it_has_listed_them() {
+    let tally = Tally::default();
+    let is_blind = || tally.lives(&counting(1), at(0)).is_blind;
+    tally.blind(0);
+    tally.see(1, &Event::InitDone, at(0));
+    assert!(is_blind(), "another watch says nothing");
+    tally.see(0, &Event::InitDone, at(0));
+    assert!(!is_blind());
+}
+
+#[test]
 fn memory_is_bounded_and_nothing_is_counted_twice() {
     let tally = Tally::default();
     tally.lives(&counting(1), at(0));
