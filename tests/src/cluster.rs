@@ -130,7 +130,10 @@ impl Cluster {
         self.apply(&root().join("deploy/controllers/cleaner/rbac.yaml"));
         self.apply(&root().join("tests/blackbox/fixtures/cleaner/rights.yaml"));
         self.apply(&root().join("deploy/controllers/webhook/rbac.yaml"));
-        self.apply(&root().join("deploy/controllers/webhook/policy/policy.yaml"));
+        for duty in ["webhook", "rollout"] {
+            let policy = format!("deploy/controllers/{duty}/policy/policy.yaml");
+            self.apply(&root().join(policy));
+        }
         // The roles of both sets have the same name, since an installation has only one set.
         let split = std::fs::read_to_string(browser.join("split/rbac.yaml")).unwrap();
         self.apply_text(&split.replace("podloom-browsers", "podloom-browsers-split"));

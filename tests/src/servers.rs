@@ -121,7 +121,7 @@ impl Held {
 }
 
 /// A client with the rights of a kubeconfig. It works only in the runtime that created it.
-pub(crate) async fn client(kubeconfig: &Path) -> Client {
+pub async fn client(kubeconfig: &Path) -> Client {
     let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
     let options = KubeConfigOptions::default();
     let config = Config::from_custom_kubeconfig(kubeconfig, &options);

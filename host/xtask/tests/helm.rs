@@ -9,7 +9,7 @@ const CHART: &str = "deploy/helm";
 /// The files of the chart that are copies, and of what: a file, or all YAML files of a directory.
 ///
 /// They are no links, since Flux follows none that leads out of a chart.
-const COPIES: [(&str, &str); 27] = [
+const COPIES: [(&str, &str); 28] = [
     ("crds/browser", "crds"),
     ("crds/portal", "crds/portal"),
     ("crds/infrastructure", "crds/infrastructure"),
@@ -56,6 +56,10 @@ const COPIES: [(&str, &str); 27] = [
     (
         "webhook/policy.yaml",
         "deploy/controllers/webhook/policy/policy.yaml",
+    ),
+    (
+        "rollout/policy.yaml",
+        "deploy/controllers/rollout/policy/policy.yaml",
     ),
     ("webhook/gate.yaml", "deploy/options/gate/gate.yaml"),
     (

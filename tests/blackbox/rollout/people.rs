@@ -1,8 +1,13 @@
 //! People hold a rollout, end it, and begin it again, with `podloom rollout`.
 
+use std::path::Path;
 use std::process::Command;
 
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use podloom_api::ChainRollout;
 use podloom_tests::binary;
+use podloom_tests::servers::client;
 
 use super::*;
 
@@ -77,6 +82,12 @@ fn people_hold_it_end_it_and_begin_it_again() {
         setting.followed(1).await;
         let pod = setting.pod("a").await.unwrap();
         let candidate = stamp(&pod).to_owned();
+        let printed = setting.commands(&["pods"]);
+        let listed = printed.lines().any(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            words == [scene.namespace.as_str(), "Pod/a", "a"]
+        });
+        assert!(listed, "{printed}");
         let printed = setting.commands(&["status", NAME]);
         assert!(
             printed.starts_with("main Paused 1/1: spec.paused holds this step\n"),
@@ -120,5 +131,63 @@ fn people_hold_it_end_it_and_begin_it_again() {
             (&status["phase"], &status["attempt"]),
             (&json!("Completed"), &json!(1))
         );
+    });
+}
+
+#[test]
+fn what_only_reports_decides_nothing() {
+    blackbox_on(Cluster::without_operator, "rollout-policy", async |scene| {
+        let setting = Setting::new(&scene, &team("new"));
+        setting.wants(&json!({}));
+        let home = setting.webhook.home.as_str();
+        let write = async |account: &Path, status: Value, dry_run: bool| {
+            let api = Api::<ChainRollout>::namespaced(client(account).await, home);
+            let parameters = PatchParams {
+                dry_run,
+                ..PatchParams::default()
+            };
+            let patch = Patch::Merge(json!({ "status": status }));
+            let written = api.patch_status(NAME, &parameters, &patch).await;
+            written.map(drop).map_err(|error| error.to_string())
+        };
+        let plane = &scene.cluster.plane;
+        let judge = plane.kubeconfig_for_service_account(home, "podloom-rollout");
+        let judge = judge.unwrap();
+        let replica = setting.webhook.kubeconfig.as_path();
+        let serves = json!([{ "percent": 100 }]);
+        let begun = json!({ "phase": "Progressing", "percent": 5, "shares": [] });
+        write(&judge, begun, false).await.unwrap();
+
+        eventually("the policy is in force", async || {
+            match write(replica, json!({ "shares": serves }), true).await {
+                Err(error) if error.contains("needs the right to judge chainrollouts") => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
+        let entry = json!({ "one": { "rollout": 1, "beats": 1, "counts": {} } });
+        for decided in [
+            json!({ "phase": "RolledBack" }),
+            json!({ "percent": null }),
+            json!({ "rejected": ["a".repeat(64)] }),
+            json!({ "replicas": entry, "judgements": 7 }),
+            Value::Null,
+        ] {
+            let refused = write(replica, decided.clone(), true).await;
+            let refused = refused.expect_err(&decided.to_string());
+            assert!(
+                refused.contains("changes nothing of a ChainRollout's status but status.replicas"),
+                "{refused}"
+            );
+        }
+        write(replica, json!({ "replicas": entry }), false)
+            .await
+            .unwrap();
+        write(replica, json!({ "replicas": null }), true)
+            .await
+            .unwrap();
+        write(&judge, json!({ "shares": serves }), true)
+            .await
+            .unwrap();
     });
 }

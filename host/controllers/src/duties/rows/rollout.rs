@@ -34,6 +34,12 @@ pub(in crate::duties) const ROLLOUT: Row = Row {
             why: "writes the status of ChainRollouts",
             ..of_rollouts(Some("status"))
         },
+        // No verb of Kubernetes: the policy of deploy/controllers/rollout asks for it.
+        Right {
+            verbs: &["judge"],
+            why: "decides which pods pass the candidate; what only reports may write nothing but its entry in status.replicas",
+            ..of_rollouts(None)
+        },
         Right {
             verbs: &["list", "watch"],
             need: Need::Optional(
