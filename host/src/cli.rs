@@ -39,7 +39,7 @@ pub(crate) use plugin::{
     BuildArguments, InspectArguments, NewArguments, PackArguments, PluginCommand, TestArguments,
 };
 pub(crate) use rbac::{RbacArguments, Whose};
-pub(crate) use rollout::{RolloutArguments, RolloutCommand, StatusArguments};
+pub(crate) use rollout::{PodsArguments, RolloutArguments, RolloutCommand, StatusArguments};
 pub(crate) use run::{OwnPodArguments, RunArguments};
 pub(crate) use webhook::Heal;
 

@@ -14,14 +14,21 @@ use podloom_api::{
 };
 use podloom_engine::readable::Readable;
 use podloom_engine::shown::short_digest;
+use podloom_mutation::owner_of;
+use podloom_mutators::CHAIN;
 use podloom_rollout::first;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::cli::{ReportFormat, RolloutArguments, RolloutCommand, StatusArguments};
+use crate::cli::{
+    PodsArguments, ReportFormat, RolloutArguments, RolloutCommand, StatusArguments,
+};
 use crate::error::{CommandError, escape_controls, shown};
+use crate::explain::table;
 use crate::feed::block_on;
-use crate::{lists, output};
+use crate::lists::{self, Pages, Place};
+use crate::manifest::metadata;
+use crate::output;
 
 /// How often to look while waiting.
 const LOOK: Duration = Duration::from_secs(2);
@@ -45,6 +52,7 @@ pub(crate) fn run(command: &RolloutCommand) -> Result<(), CommandError> {
                 let decided = |it: &ChainRolloutObject| decided(it, RolloutVerdict::Abort);
                 change(of, decided, "no pod will pass the candidate any more").await
             }
+            RolloutCommand::Pods(arguments) => pods(arguments).await,
         }
     })
 }
@@ -85,6 +93,50 @@ async fn find(client: &Client, of: &RolloutArguments) -> Result<ChainRolloutObje
         (None, None) => anyhow!("there is no ChainRollout in namespace {namespace}; {ADVICE}"),
     };
     Err(error.into())
+}
+
+/// Lists the pods whose stamp is that of the candidate.
+async fn pods(arguments: &PodsArguments) -> Result<(), CommandError> {
+    let client = lists::connect().await?;
+    let rollout = find(&client, &arguments.rollout).await?;
+    let status = rollout.status.unwrap_or_default();
+    let candidate = status
+        .candidate
+        .ok_or_else(|| anyhow!("no candidate was ever rolled out"))?;
+    let place = Place::new("v1", "pods");
+    let mut pages = Pages::of_metadata(&client, &place);
+    let mut found = Vec::new();
+    while let Some(page) = pages.next().await.map_err(|it| it.into_error("pods"))? {
+        let passed = |pod: &&Value| {
+            let annotations = pod.pointer("/metadata/annotations");
+            annotations.and_then(|it| it.get(CHAIN)?.as_str()) == Some(&*candidate)
+        };
+        found.extend(page.iter().filter(passed).map(whose));
+    }
+    let text = match arguments.output {
+        ReportFormat::Json => {
+            let object =
+                |[namespace, owner, pod]: &[String; 3]| json!({ "namespace": namespace, "owner": owner, "pod": pod });
+            output::json_text(&found.iter().map(object).collect())?
+        }
+        ReportFormat::Text if found.is_empty() => {
+            format!("no pod passed the candidate {}\n", short_digest(&candidate))
+        }
+        ReportFormat::Text => {
+            let heads = ["NAMESPACE", "OWNER", "POD"].map(str::to_owned);
+            found.insert(0, heads);
+            table(&found).join("\n") + "\n"
+        }
+    };
+    output::print(&text)
+}
+
+/// The namespace of a pod, its owner as a rollout counts it, and its name.
+fn whose(pod: &Value) -> [String; 3] {
+    let (namespace, name) = (metadata(pod, "namespace"), metadata(pod, "name"));
+    let owner = owner_of(pod, namespace);
+    let owner = owner.replacen(&format!("/{namespace}/"), "/", 1);
+    [namespace, &owner, name].map(shown)
 }
 
 async fn status(arguments: &StatusArguments) -> Result<(), CommandError> {

@@ -1,5 +1,13 @@
 //! A candidate comes to serve by itself, or is taken back by itself.
+//!
+//! What the maintainers of open-policy-agent/gatekeeper asked of such a thing (issue 2287), and what answers it:
+//!
+//! - Are Deployments half changed, also at 100 percent? `a_good_candidate_comes_to_serve_and_no_deployment_is_half_changed`
+//! - Does it spoil the update of a Deployment? `a_bad_candidate_holds_the_update_of_a_deployment_until_it_is_taken_back`
+//! - Which pods are changed? `people_hold_it_end_it_and_begin_it_again`: the stamp says it, and `podloom rollout pods` lists them.
+//! - Has a pod that is made again another fate? `owners_stay_where_they_are_while_replicas_and_the_leader_restart`
 
+mod deployment;
 mod faults;
 mod limits;
 mod people;

@@ -17,6 +17,20 @@ pub(crate) enum RolloutCommand {
     Promote(RolloutArguments),
     /// Have no pod pass the candidate any more.
     Abort(RolloutArguments),
+    Pods(PodsArguments),
+}
+
+/// List the pods that passed the candidate and are still there, for example after it was taken back.
+///
+/// You need the right to list pods of all namespaces.
+#[derive(Args, Debug)]
+pub(crate) struct PodsArguments {
+    #[command(flatten)]
+    pub(crate) rollout: RolloutArguments,
+
+    /// The output format.
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = text_or_json("For people", "A list of objects with namespace, owner and pod"))]
+    pub(crate) output: ReportFormat,
 }
 
 /// Show how far the rollout of a candidate is: both chains, the step, what became of the pods of each, and what each replica says.
@@ -65,6 +79,9 @@ Examples:
 
   # In a pipeline: wait until every pod passes the candidate, at most two hours
   podloom rollout status --wait --candidate 5d0c1b0e1a7e --timeout 2h
+
+  # Which pods did the bad candidate leave behind?
+  podloom rollout pods
 
   # What each replica counted
   podloom rollout status -o json | jq .replicas";
