@@ -18,7 +18,7 @@ use podloom_api::{
 use podloom_controllers::{Rollouts, rollouts};
 use podloom_engine::plain::plain;
 use podloom_rollout::{BEAT, BEAT_AT_REST, Route, first};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::SetOnce;
 use tokio::time::{sleep, timeout};
 
@@ -128,6 +128,24 @@ impl Follower {
         first
             .filter(|it| it.metadata.deletion_timestamp.is_none())
             .cloned()
+    }
+
+    /// What the console shows of it, counted by all replicas; null without a ChainRollout.
+    pub(super) fn shown(&self) -> Value {
+        let Some(rollout) = self.rollout() else {
+            return Value::Null;
+        };
+        let status = rollout.status.clone().unwrap_or_default();
+        json!({
+            "name": rollout.name_any(),
+            "phase": status.phase,
+            "progress": status.progress,
+            "message": status.message,
+            "serving": status.serving,
+            "candidate": status.candidate,
+            "servingPods": status.serving_pods,
+            "candidatePods": status.candidate_pods,
+        })
     }
 
     /// Goes by what the status says now.

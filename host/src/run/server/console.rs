@@ -324,6 +324,7 @@ fn snapshot(console: &Console) -> Value {
         "latency": chain.map(|chain| latency(chain, &samples)).unwrap_or_default(),
         "objects": objects(state, &samples),
         "candidate": candidate.map(|candidate| candidate.answer(&serving)),
+        "rollout": state.follower.as_ref().map(|follower| follower.shown()),
         "drift": drift(&samples),
     })
 }

@@ -343,6 +343,39 @@ function showCandidate(candidate) {
   at("candidate-rows").replaceChildren(...candidate.groups.map(groupRow));
 }
 
+/** The counts of a rollout, and what people call them. */
+const ROLLOUT_COUNTS = [
+  ["reviewed", "reviewed"],
+  ["denied", "denied"],
+  ["failed", "failed in a plugin"],
+  ["ready", "ready"],
+  ["unready", "not ready in time, or failed"],
+  ["restarted", "with a container that restarted"],
+];
+
+function showRollout(rollout) {
+  const state = at("rollout-state");
+  at("rollout-pods").hidden = !rollout?.candidate;
+  if (!rollout) {
+    state.textContent = "It is only tried: no ChainRollout lets it serve.";
+    return;
+  }
+  const progress = [rollout.phase ?? "nobody judges", rollout.progress].filter((part) => part).join(" ");
+  state.replaceChildren("ChainRollout ", named(rollout.name), `: ${progress}${rollout.message ? `: ${rollout.message}` : ""}.`);
+  if (!rollout.candidate) return;
+  state.append(" Candidate ", digest(rollout.candidate), ", serving chain ", digest(rollout.serving), ".");
+  const rows = ROLLOUT_COUNTS.map(([name, text]) =>
+    row(
+      rowHead(text),
+      number((rollout.candidatePods[name] ?? 0).toLocaleString()),
+      number((rollout.servingPods[name] ?? 0).toLocaleString()),
+    ),
+  );
+  const mean = ({ meanMicroseconds }) => number(meanMicroseconds ? span(meanMicroseconds / 1000) : "");
+  rows.push(row(rowHead("time for a pod on average"), mean(rollout.candidatePods), mean(rollout.servingPods)));
+  at("rollout-rows").replaceChildren(...rows);
+}
+
 function showDrift(drift) {
   const state = at("drift-state");
   at("drift-namespaces").hidden = drift === null || drift.namespaces.length === 0;
@@ -388,6 +421,7 @@ function show(state) {
   update("latency", state.latency, showLatency);
   update("objects", state.objects, showObjects);
   update("candidate", state.candidate, showCandidate);
+  update("rollout", state.candidate === null ? undefined : state.rollout, showRollout);
   update("drift", state.drift, showDrift);
   update("checks", state.checks, showReadiness);
 }
