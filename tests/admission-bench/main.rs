@@ -8,6 +8,7 @@
 
 mod mutations;
 mod policies;
+mod rollout;
 
 use std::fs;
 use std::path::PathBuf;
@@ -43,6 +44,9 @@ struct Arguments {
     /// Compare a chain with MutatingAdmissionPolicies that do the same: several mutations, and up to 50 rules.
     #[arg(long)]
     policies: bool,
+    /// Measure instead what it costs to judge a rollout, while pods come and go.
+    #[arg(long, conflicts_with = "policies")]
+    rollout: bool,
     /// The operator's binary; PODLOOM_BLACKBOX_BINARY must name the same.
     #[arg(long, value_name = "FILE")]
     podloom: PathBuf,
@@ -60,9 +64,13 @@ const POD: &str = include_str!("../../host/mutators/benches/pod.json");
 #[tokio::main]
 async fn main() {
     let arguments = Arguments::parse();
-    let measured = match arguments.policies {
-        true => policies::measure(arguments.pods.unwrap_or(1000), arguments.concurrency).await,
-        false => with_and_without(&arguments).await,
+    let measured = match (arguments.policies, arguments.rollout) {
+        (true, _) => policies::measure(arguments.pods.unwrap_or(1000), arguments.concurrency).await,
+        (_, true) => {
+            let pods = arguments.pods.unwrap_or(2000);
+            rollout::measure(&arguments.plugins, pods, arguments.concurrency).await
+        }
+        _ => with_and_without(&arguments).await,
     };
     if let Some(path) = &arguments.json {
         fs::write(path, format!("{measured:#}\n")).unwrap();
@@ -103,7 +111,7 @@ async fn create((pods, concurrency): (u32, usize), scene: &Scene, operator: Opti
     let (before, ours_before) = (programs(), ours());
     let begun = Instant::now();
     let mut latencies: Vec<Duration> = stream::iter(0..pods)
-        .map(|number| one(&api, number))
+        .map(|number| one(&api, pod(number)))
         .buffer_unordered(concurrency)
         .try_collect()
         .await
@@ -137,8 +145,7 @@ async fn create((pods, concurrency): (u32, usize), scene: &Scene, operator: Opti
     rows
 }
 
-async fn one(api: &Api<Pod>, number: u32) -> kube::Result<Duration> {
-    let pod = pod(number);
+async fn one(api: &Api<Pod>, pod: Pod) -> kube::Result<Duration> {
     let sent = Instant::now();
     api.create(&PostParams::default(), &pod).await?;
     Ok(sent.elapsed())

@@ -93,18 +93,27 @@ impl Files {
 
     /// Swaps in a bundle that differs a little each time: a plugin that has to be compiled, then a value in the manifest.
     pub(crate) fn change(&self, bundle: &MountedBundle, number: u32) -> Result<()> {
-        let mut next = Self(self.0.clone());
-        if number.is_multiple_of(2) {
-            next.repack("labels.wasm.gz", number)?;
-        } else {
-            let manifest = next.0.entry(MANIFEST.to_owned()).or_default();
-            let text = String::from_utf8(std::mem::take(manifest))?;
-            *manifest = text
-                .replace(VALUE, &format!("{VALUE}-{number}"))
-                .into_bytes();
-        }
+        let next = match number.is_multiple_of(2) {
+            true => {
+                let mut next = Self(self.0.clone());
+                next.repack("labels.wasm.gz", number)?;
+                next
+            }
+            false => self.with_value(number)?,
+        };
         bundle.swap(|directory| next.write(directory));
         Ok(())
+    }
+
+    /// With another value in the manifest of the standard chain.
+    pub(crate) fn with_value(&self, number: u32) -> Result<Self> {
+        let mut next = Self(self.0.clone());
+        let manifest = next.0.entry(MANIFEST.to_owned()).or_default();
+        let text = String::from_utf8(std::mem::take(manifest))?;
+        *manifest = text
+            .replace(VALUE, &format!("{VALUE}-{number}"))
+            .into_bytes();
+        Ok(next)
     }
 
     /// A file that was packed later has another digest, and the same plugin in it.

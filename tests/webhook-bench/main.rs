@@ -13,6 +13,7 @@ mod operator;
 mod ours;
 mod paced;
 mod report;
+mod rollout;
 mod schedule;
 
 use std::path::PathBuf;
@@ -49,6 +50,9 @@ struct Arguments {
     paced_seconds: u64,
     #[command(flatten)]
     disturbances: Disturbances,
+    /// Measure nothing but what a rollout of a candidate costs a review.
+    #[arg(long, conflicts_with = "url")]
+    rollout: bool,
     #[command(flatten)]
     kubewarden: kubewarden::Options,
     /// The operator's binary.

@@ -1,4 +1,6 @@
 //! An operator that serves nothing but the webhook.
+//!
+//! In its cluster it may do nothing but read a ChainRollout, if there is one.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use hyper::body::Bytes;
 use podloom_tests::MountedBundle;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::sleep;
 
@@ -34,24 +36,54 @@ users: [{{ name: none, user: {{}} }}]
     )
 }
 
-/// A cluster in which the operator may do nothing: it then serves the webhook and asks for nothing more.
-fn forbidding() -> Result<SocketAddr> {
-    const STATUS: &str = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"forbidden"}"#;
+/// A cluster in which the operator may do nothing: it then serves the webhook and asks for nothing more. Of this ChainRollout it gets a
+/// list; null is none.
+fn forbidding(rollout: Value) -> Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
-    let length = STATUS.len();
-    let answer = format!(
-        "HTTP/1.1 403 Forbidden\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{STATUS}"
-    );
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             let mut request = [0; 4096];
-            // One read is enough: only the answer matters.
-            let _ = stream.read(&mut request);
-            let _ = stream.write_all(answer.as_bytes());
+            // One read is enough: only the first line matters.
+            let read = stream.read(&mut request).unwrap_or_default();
+            let line = String::from_utf8_lossy(request.get(..read).unwrap_or_default());
+            let line = line.lines().next().unwrap_or_default();
+            let _ = stream.write_all(answer(line, &rollout).as_bytes());
+            if line.contains("watch=") {
+                // Nothing ever changes.
+                std::mem::forget(stream);
+            }
         }
     });
     Ok(address)
+}
+
+/// The answer to a request, by its first line.
+fn answer(line: &str, rollout: &Value) -> String {
+    let is_read = line.starts_with("GET") && line.contains("/chainrollouts?") && !rollout.is_null();
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403, "message": "forbidden",
+    });
+    let list = json!({
+        "kind": "ChainRolloutList", "apiVersion": "chain.podloom.dev/v1alpha1", "metadata": { "resourceVersion": "1" },
+        "items": [rollout],
+    });
+    let head = |code: &str| format!("HTTP/1.1 {code}\r\ncontent-type: application/json\r\n");
+    let whole = |code: &str, body: &Value| {
+        let body = body.to_string();
+        let length = body.len();
+        format!(
+            "{}content-length: {length}\r\nconnection: close\r\n\r\n{body}",
+            head(code)
+        )
+    };
+    match is_read {
+        false => whole("403 Forbidden", &status),
+        // A list as a stream is an option that this cluster does not know.
+        true if line.contains("sendInitialEvents") => whole("400 Bad Request", &status),
+        true if line.contains("watch=") => head("200 OK") + "transfer-encoding: chunked\r\n\r\n",
+        true => whole("200 OK", &list),
+    }
 }
 
 /// Writes a certificate and its key into a directory, under the names of a Secret.
@@ -80,6 +112,7 @@ pub(crate) struct Served {
     tls: bool,
     /// Its plugins.
     pub(crate) bundle: MountedBundle,
+    _candidate: Option<MountedBundle>,
     /// Its kubeconfig and certificate.
     _files: TempDir,
 }
@@ -92,8 +125,19 @@ impl Served {
         tls: bool,
         review: &Bytes,
     ) -> Result<Self> {
+        Self::start_with(podloom, files, tls, review, None).await
+    }
+
+    /// The same with a candidate, and with the ChainRollout by which that serves.
+    pub(crate) async fn start_with(
+        podloom: &Path,
+        files: &Files,
+        tls: bool,
+        review: &Bytes,
+        candidate: Option<(&Files, &Value)>,
+    ) -> Result<Self> {
         let begun = Instant::now();
-        let served = Self::spawn(podloom, files, tls)?;
+        let served = Self::spawn(podloom, files, tls, candidate)?;
         let target = served.target()?;
         loop {
             match target.connections(1, review).await {
@@ -105,12 +149,22 @@ impl Served {
     }
 
     /// Starts it, and waits until it listens.
-    fn spawn(podloom: &Path, files: &Files, tls: bool) -> Result<Self> {
+    fn spawn(
+        podloom: &Path,
+        files: &Files,
+        tls: bool,
+        candidate: Option<(&Files, &Value)>,
+    ) -> Result<Self> {
         let bundle = files.mount();
+        let (candidate, rollout) = candidate.unzip();
+        let candidate = candidate.map(Files::mount);
         let files = tempfile::tempdir()?;
         let at = |name: &str| files.path().join(name);
         fs::create_dir(at("tls"))?;
-        fs::write(at("kubeconfig"), kubeconfig(forbidding()?))?;
+        fs::write(
+            at("kubeconfig"),
+            kubeconfig(forbidding(rollout.cloned().unwrap_or_default())?),
+        )?;
         certificate(&at("tls"))?;
         let mut command = Command::new(podloom);
         command
@@ -125,6 +179,12 @@ impl Served {
             .env("KUBECONFIG", at("kubeconfig"))
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
+        if let Some(candidate) = &candidate {
+            command.arg("--candidate").arg(candidate.path());
+        }
+        if rollout.is_some_and(|it| !it.is_null()) {
+            command.arg("--rollout");
+        }
         match tls {
             true => command.arg("--tls-dir").arg(at("tls")),
             false => command.arg("--webhook-without-tls"),
@@ -139,6 +199,7 @@ impl Served {
             webhook,
             tls,
             bundle,
+            _candidate: candidate,
             _files: files,
         })
     }
@@ -151,6 +212,12 @@ impl Served {
 
     pub(crate) fn id(&self) -> u32 {
         self.process.0.id()
+    }
+
+    /// What it answers here, as JSON.
+    pub(crate) fn shows(&self, path: &str) -> Result<Value> {
+        let answer = podloom_tests::get(self.http, path)?.body;
+        serde_json::from_str(&answer).context(answer)
     }
 
     /// How many chains it has loaded.

@@ -14,7 +14,7 @@ use crate::operator::Served;
 use crate::paced::{Disturbances, Paced};
 use crate::report::{Goal, Measured, Report, count, rounded};
 use crate::schedule::Schedule;
-use crate::{Arguments, rows};
+use crate::{Arguments, rollout, rows};
 
 /// The row that the goals are about.
 const THREE: &str = "three plugins, TLS";
@@ -75,6 +75,10 @@ pub(crate) async fn measure(arguments: &Arguments, review: &Bytes) -> Result<Rep
         bail!("name the operator with --podloom and its plugins with --plugins");
     };
     let mut report = Report::default();
+    if arguments.rollout {
+        rollout::measure(arguments, podloom, plugins, review, &mut report).await?;
+        return Ok(report);
+    }
     for chain in ChainUnderTest::ALL {
         let files = chain.files(plugins)?;
         for (tls, transport) in [(true, "TLS"), (false, "plain")] {
