@@ -20,9 +20,7 @@ use podloom_rollout::first;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::cli::{
-    PodsArguments, ReportFormat, RolloutArguments, RolloutCommand, StatusArguments,
-};
+use crate::cli::{PodsArguments, ReportFormat, RolloutArguments, RolloutCommand, StatusArguments};
 use crate::error::{CommandError, escape_controls, shown};
 use crate::explain::table;
 use crate::feed::block_on;
@@ -115,8 +113,7 @@ async fn pods(arguments: &PodsArguments) -> Result<(), CommandError> {
     }
     let text = match arguments.output {
         ReportFormat::Json => {
-            let object =
-                |[namespace, owner, pod]: &[String; 3]| json!({ "namespace": namespace, "owner": owner, "pod": pod });
+            let object = |[namespace, owner, pod]: &[String; 3]| json!({ "namespace": namespace, "owner": owner, "pod": pod });
             output::json_text(&found.iter().map(object).collect())?
         }
         ReportFormat::Text if found.is_empty() => {

@@ -39,6 +39,7 @@ mod cleaner_tools;
 mod cleaner_watches;
 mod configuration;
 mod console;
+mod doors;
 mod drift;
 mod early_words;
 mod gate;

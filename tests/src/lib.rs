@@ -23,6 +23,7 @@ mod bundle;
 mod chromium;
 pub mod cleaner;
 mod cluster;
+pub mod doors;
 pub mod doubles;
 pub mod edits;
 pub mod faults;

@@ -108,7 +108,8 @@ pub struct BrowserConfigStatus {
     #[schemars(transform = schema::core)]
     pub last_updated: Option<Time>,
 
-    /// The condition Accepted, with the reason Valid, InvalidTemplate or DuplicateBrowser.
+    /// The condition Accepted, with the reason Valid, InvalidTemplate or DuplicateBrowser; and Ready, Reconciling and Stalled, which say the
+    /// same by the rules of kstatus.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::conditions)]
     pub conditions: Option<Vec<Condition>>,

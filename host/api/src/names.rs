@@ -63,6 +63,16 @@ pub mod container {
     pub const SELENIFEROUS: &str = "seleniferous";
 }
 
+/// Types of conditions that sum an object up, as kubernetes-sigs/cli-utils (kstatus) reads them, and with it Flux, Argo CD and others.
+pub mod summary {
+    /// It is as its spec wants it.
+    pub const READY: &str = "Ready";
+    /// It is on its way there.
+    pub const RECONCILING: &str = "Reconciling";
+    /// It does not come there by itself: somebody has to change something.
+    pub const STALLED: &str = "Stalled";
+}
+
 /// Types of conditions.
 pub mod condition {
     /// On a Browser: a configuration was found for it.

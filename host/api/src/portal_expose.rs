@@ -172,7 +172,7 @@ pub struct PortalExposeStatus {
     pub applied: Option<AppliedTunnel>,
 
     /// Conditions: Available, Progressing, TunnelDeploymentReady, RelayConnected, ServiceExists, TunnelClassExists, SpecValid,
-    /// HostnameUnique, MutatorsApplied.
+    /// HostnameUnique, MutatorsApplied; and Ready, Reconciling and Stalled, by the rules of kstatus.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::conditions)]
     pub conditions: Option<Vec<Condition>>,
@@ -402,7 +402,7 @@ pub struct TunnelClassStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// Conditions: Valid, Default, ReplicasShareHostname.
+    /// Conditions: Valid, Default, ReplicasShareHostname; and Ready, Reconciling and Stalled, by the rules of kstatus.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::conditions)]
     pub conditions: Option<Vec<Condition>>,

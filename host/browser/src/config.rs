@@ -7,7 +7,7 @@ use kube::core::{ApiResource, ObjectMeta};
 use podloom_api::{BrowserConfigObject, BrowserConfigStatus, Versions, names};
 use podloom_engine::answer::Patched;
 use podloom_engine::cache::Cache;
-use podloom_engine::conditions::{ConditionStatus, NewCondition, conditions, time};
+use podloom_engine::conditions::{ConditionStatus, NewCondition, Summary, conditions, time};
 use podloom_engine::error::Error;
 use podloom_engine::events::Notice;
 use podloom_engine::kind::{Context, Kind, Remains, Source, Traits};
@@ -191,7 +191,7 @@ fn status(
         version: Some(version.clone()),
         conditions: Some(conditions(
             seen.and_then(|seen| seen.conditions.as_ref()),
-            vec![accepted(acceptance)],
+            findings(acceptance),
             generation,
             now,
         )),
@@ -210,6 +210,16 @@ fn acceptance(world: &World) -> Acceptance<'_> {
         .map(ConfigRef::from)
         .collect();
     accept_one(own, &others)
+}
+
+/// All conditions: whether it is accepted, and the same for tools that know no kind.
+fn findings(acceptance: &Acceptance<'_>) -> Vec<NewCondition> {
+    let summary = match acceptance.is_accepted() {
+        true => Summary::Ready,
+        false => Summary::Stalled,
+    };
+    let summary = summary.conditions(acceptance.reason(), &acceptance.message());
+    [accepted(acceptance)].into_iter().chain(summary).collect()
 }
 
 fn accepted(acceptance: &Acceptance<'_>) -> NewCondition {

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
+use podloom_api::names::summary;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -32,6 +33,41 @@ impl NewCondition {
             reason: reason.to_owned(),
             message: message.into(),
         }
+    }
+}
+
+/// What a person wants to know first of an object, and what tools wait for, by the rules of kubernetes-sigs/cli-utils (kstatus).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Summary {
+    /// It is as its spec wants it.
+    Ready,
+    /// It is on its way there.
+    Reconciling,
+    /// It waits for something that is no error.
+    Waiting,
+    /// Somebody has to change something.
+    Stalled,
+}
+
+impl Summary {
+    /// Returns the conditions Ready, Reconciling and Stalled. All of them, always: one that is left out would stay as it was. The message
+    /// is in Ready, and in whatever is true.
+    #[must_use]
+    pub fn conditions(self, reason: &str, message: &str) -> [NewCondition; 3] {
+        let all = [
+            (summary::READY, Self::Ready),
+            (summary::RECONCILING, Self::Reconciling),
+            (summary::STALLED, Self::Stalled),
+        ];
+        all.map(|(type_, if_it_is)| {
+            let status = match self == if_it_is {
+                true => ConditionStatus::True,
+                false => ConditionStatus::False,
+            };
+            let is_said = type_ == summary::READY || status == ConditionStatus::True;
+            let message = if is_said { message } else { "" };
+            NewCondition::new(type_, status, reason, message)
+        })
     }
 }
 

@@ -8,7 +8,7 @@ use podloom_api::names::portal;
 use podloom_api::names::portal::{annotation, condition, reason};
 use podloom_api::{TunnelClassObject, TunnelClassSpec, TunnelClassStatus, asks_to_be_default};
 use podloom_engine::cache::Cache;
-use podloom_engine::conditions::{NewCondition, conditions};
+use podloom_engine::conditions::{ConditionStatus, NewCondition, Summary, conditions};
 use podloom_engine::error::Error;
 use podloom_engine::finding::FieldPath;
 use podloom_engine::kind::{Context, Kind, Remains, ResourceScope, Source, Traits};
@@ -245,11 +245,15 @@ pub(crate) fn class_conditions<'a, C: Into<Candidate<'a>>>(
     all: impl IntoIterator<Item = C>,
     settings: &TunnelSettings,
 ) -> Vec<NewCondition> {
-    vec![
-        valid(class, settings),
-        default(class, all.into_iter().map(Into::into)),
-        replicas_share_hostname(class),
-    ]
+    let valid = valid(class, settings);
+    let summary = match valid.status {
+        ConditionStatus::True => Summary::Ready,
+        _ => Summary::Stalled,
+    };
+    let summary = summary.conditions(&valid.reason, &valid.message);
+    let default = default(class, all.into_iter().map(Into::into));
+    let own = [valid, default, replicas_share_hostname(class)];
+    own.into_iter().chain(summary).collect()
 }
 
 fn valid(class: &TunnelClassObject, settings: &TunnelSettings) -> NewCondition {

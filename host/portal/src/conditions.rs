@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use podloom_api::names::portal::{condition, event, reason};
 use podloom_api::{PortalExposeStatus, PortalPhase, RelayStates, TunnelPods};
-use podloom_engine::conditions::{ConditionStatus, NewCondition, conditions as merged};
+use podloom_engine::conditions::{ConditionStatus, NewCondition, Summary, conditions as merged};
 use podloom_engine::events::Notice;
 use podloom_engine::shown::shown;
 
@@ -18,9 +18,11 @@ use super::view::{Blocked, Facts, View, seen};
 fn of(view: &View<'_>, observation: Observation) -> Vec<NewCondition> {
     let valid = (reason::VALID, "the spec is valid".to_owned());
     let unique = "no older PortalExpose has the same hostname".to_owned();
-    vec![
+    let progressing = progressing(view);
+    let summary = summary(view, progressing.status == ConditionStatus::True);
+    let own = [
         available(view),
-        progressing(view),
+        progressing,
         tunnel_deployment_ready(view),
         relay_connected(view, observation),
         checked(view, condition::SERVICE_EXISTS, service_found(view)),
@@ -28,7 +30,24 @@ fn of(view: &View<'_>, observation: Observation) -> Vec<NewCondition> {
         checked(view, condition::SPEC_VALID, valid),
         checked(view, condition::HOSTNAME_UNIQUE, (reason::UNIQUE, unique)),
         mutators_applied(view),
-    ]
+    ];
+    own.into_iter().chain(summary).collect()
+}
+
+/// The phase, for tools that know no kind.
+fn summary(view: &View<'_>, is_progressing: bool) -> [NewCondition; 3] {
+    let facts = &view.facts;
+    let summary = match view.phase {
+        PortalPhase::Ready => Summary::Ready,
+        PortalPhase::Failed => Summary::Stalled,
+        _ if facts.blocked != Blocked::No || facts.is_overdue => Summary::Stalled,
+        _ if is_progressing => Summary::Reconciling,
+        // A relay that is away may come back.
+        _ => Summary::Waiting,
+    };
+    let blocker = view.blockers.first();
+    let reason = blocker.map_or(view.phase.as_str(), |blocker| blocker.reason);
+    summary.conditions(reason, &trouble(view))
 }
 
 /// A condition that is False for a blocker, else True.

@@ -6,13 +6,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::Selector;
-use podloom_api::names::rollout::{condition, reason};
+use podloom_api::names::rollout::reason;
 use podloom_api::{
     ChainRolloutObject, ChainRolloutSpec, ChainRolloutStatus, PassedPods, RolloutCounts,
     RolloutLimits, RolloutPhase, RolloutPods, RolloutReplica, RolloutShare, RolloutStep,
     RolloutVerdict, duration,
 };
-use podloom_engine::conditions::{ConditionStatus, NewCondition, conditions, time};
+use podloom_engine::conditions::{Summary, conditions, time};
 use podloom_engine::events::Notice;
 use podloom_engine::plan::{Plan, Then, later};
 use podloom_engine::shown::{few, short_digest};
@@ -562,28 +562,17 @@ impl Next<'_> {
         let is_harmless = is(&[reason::NO_CANDIDATE, reason::SAME_CHAIN]);
         // As for a minute after each new ConfigMap.
         let is_on_its_way = is(&[reason::NO_REPLICAS, reason::REPLICAS_DIFFER]);
-        let (is_ready, is_reconciling, is_stalled) = match phase {
-            _ if because == reason::INVALID => (false, false, true),
-            RolloutPhase::Waiting if is_harmless => (true, false, false),
-            RolloutPhase::Waiting if is_on_its_way => (false, true, false),
-            RolloutPhase::Waiting => (false, false, true),
-            RolloutPhase::Progressing => (false, true, false),
-            RolloutPhase::Paused => (false, false, false),
-            RolloutPhase::Completed => (true, false, false),
-            RolloutPhase::RolledBack | RolloutPhase::Aborted => (false, false, true),
+        let summary = match phase {
+            _ if because == reason::INVALID => Summary::Stalled,
+            RolloutPhase::Waiting if is_harmless => Summary::Ready,
+            RolloutPhase::Waiting if is_on_its_way => Summary::Reconciling,
+            RolloutPhase::Waiting => Summary::Stalled,
+            RolloutPhase::Progressing => Summary::Reconciling,
+            RolloutPhase::Paused => Summary::Waiting,
+            RolloutPhase::Completed => Summary::Ready,
+            RolloutPhase::RolledBack | RolloutPhase::Aborted => Summary::Stalled,
         };
-        let all = [
-            (condition::READY, is_ready),
-            (condition::RECONCILING, is_reconciling),
-            (condition::STALLED, is_stalled),
-        ];
-        let all = all.map(|(type_, is_so)| {
-            let is_so = match is_so {
-                true => ConditionStatus::True,
-                false => ConditionStatus::False,
-            };
-            NewCondition::new(type_, is_so, &because, message.clone())
-        });
+        let all = summary.conditions(&because, &message);
         let before = status.conditions.as_ref();
         status.conditions = Some(conditions(before, all.into(), generation, self.now));
     }

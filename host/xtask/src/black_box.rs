@@ -102,6 +102,7 @@ impl Operator {
     fn of(binary: PathBuf, bundle: &Path, image: image::Built) -> Result<Self> {
         podloom_control_plane::helm()?;
         podloom_control_plane::crane()?;
+        podloom_control_plane::doors()?;
         Ok(Self {
             binary,
             bundle: bundle.to_owned(),

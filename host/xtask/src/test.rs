@@ -105,6 +105,7 @@ fn programs(with_node: bool) -> Result<()> {
     }
     podloom_control_plane::helm()?;
     podloom_control_plane::crane()?;
+    podloom_control_plane::doors()?;
     podloom_control_plane::prometheus()?;
     podloom_im::python()?;
     Ok(())

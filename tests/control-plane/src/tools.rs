@@ -21,6 +21,7 @@ pub fn helm() -> Result<PathBuf, BuildError> {
             include_str!("../helm/go.mod"),
             include_str!("../helm/go.sum"),
         ],
+        &[],
         "half a minute",
     )
 }
@@ -42,7 +43,30 @@ pub fn crane() -> Result<PathBuf, BuildError> {
             include_str!("../crane/go.mod"),
             include_str!("../crane/go.sum"),
         ],
+        &[],
         "a minute",
+    )
+}
+
+/// Returns the path of a program that says what Flux and Argo CD make of an object. It is built first if it is not in the user's cache
+/// directory.
+///
+/// # Errors
+///
+/// Fails if Go is missing or too old, or if the build fails.
+pub fn doors() -> Result<PathBuf, BuildError> {
+    build(
+        Package {
+            name: "doors",
+            path: ".",
+        },
+        concat!(env!("CARGO_MANIFEST_DIR"), "/doors"),
+        [
+            include_str!("../doors/go.mod"),
+            include_str!("../doors/go.sum"),
+        ],
+        &[include_str!("../doors/main.go")],
+        "half a minute",
     )
 }
 
@@ -50,6 +74,7 @@ fn build(
     package: Package,
     directory: &'static str,
     [go_mod, go_sum]: [&'static str; 2],
+    sources: &'static [&'static str],
     time: &'static str,
 ) -> Result<PathBuf, BuildError> {
     let module = Module {
@@ -57,7 +82,7 @@ fn build(
         directory,
         go_mod,
         go_sum,
-        sources: &[],
+        sources,
         link: "-s -w".to_owned(),
         time,
         instead: |_| String::new(),

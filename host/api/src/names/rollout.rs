@@ -9,16 +9,6 @@ pub const FIELD_MANAGER: &str = "podloom-rollout";
 /// The field manager of what each replica writes about itself.
 pub const REPLICA_FIELD_MANAGER: &str = "podloom-rollout-replica";
 
-/// Types of conditions.
-pub mod condition {
-    /// Every pod passes the chain that it should.
-    pub const READY: &str = "Ready";
-    /// A rollout is under way.
-    pub const RECONCILING: &str = "Reconciling";
-    /// A rollout ended badly, or cannot begin.
-    pub const STALLED: &str = "Stalled";
-}
-
 /// Reasons in the status and of Events.
 pub mod reason {
     /// No replica has a candidate.

@@ -44,7 +44,7 @@ fn planned_as_the_file_name_says() {
 /// A difference hides the order.
 #[test]
 fn conditions_stay_in_their_order() {
-    const ORDER: [&str; 9] = [
+    const ORDER: [&str; 12] = [
         "Available",
         "Progressing",
         "TunnelDeploymentReady",
@@ -54,6 +54,9 @@ fn conditions_stay_in_their_order() {
         "SpecValid",
         "HostnameUnique",
         "MutatorsApplied",
+        "Ready",
+        "Reconciling",
+        "Stalled",
     ];
     each_case(|case| {
         if let Some(Action::WriteStatus(status)) = planned(&case).action {

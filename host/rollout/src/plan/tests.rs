@@ -1,7 +1,8 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use podloom_api::names::rollout::{condition, reason};
+use podloom_api::names::rollout::reason;
+use podloom_api::names::summary;
 use podloom_api::{
     ChainRolloutObject, ChainRolloutSpec, ChainRolloutStatus, PassedPods, RolloutDecision,
     RolloutPhase, RolloutReplica, RolloutStep, RolloutVerdict,
@@ -144,15 +145,15 @@ fn a_good_candidate_comes_to_serve_step_by_step() {
     let mut story = Story::of(&[0, 5, 50]);
     story.pass();
     story.is(RolloutPhase::Waiting, reason::NO_REPLICAS, 0);
-    assert_eq!(story.holds(), [condition::RECONCILING]);
+    assert_eq!(story.holds(), [summary::RECONCILING]);
     story.has("a", "old", "");
     story.pass();
     story.is(RolloutPhase::Waiting, reason::NO_CANDIDATE, 0);
-    assert_eq!(story.holds(), [condition::READY]);
+    assert_eq!(story.holds(), [summary::READY]);
     story.has("a", "old", "old");
     story.pass();
     story.is(RolloutPhase::Waiting, reason::SAME_CHAIN, 0);
-    assert_eq!(story.holds(), [condition::READY]);
+    assert_eq!(story.holds(), [summary::READY]);
     story.has("b", "old", "new");
     story.pass();
     story.is(RolloutPhase::Waiting, reason::REPLICAS_DIFFER, 0);
@@ -160,7 +161,7 @@ fn a_good_candidate_comes_to_serve_step_by_step() {
     story.pass();
     story.is(RolloutPhase::Progressing, reason::STEP_BEGUN, 0);
     assert_eq!(story.status().shares, []);
-    assert_eq!(story.holds(), [condition::RECONCILING]);
+    assert_eq!(story.holds(), [summary::RECONCILING]);
 
     // Until both follow, no time counts.
     story.has("a", "old", "new");
@@ -192,7 +193,7 @@ fn a_good_candidate_comes_to_serve_step_by_step() {
     story.is(RolloutPhase::Progressing, reason::STEP_BEGUN, 50);
     story.tick();
     story.is(RolloutPhase::Completed, reason::ALL_STEPS, 100);
-    assert_eq!(story.holds(), [condition::READY]);
+    assert_eq!(story.holds(), [summary::READY]);
     let status = story.status();
     assert_eq!(
         (status.candidate_pods.reviewed, status.tried.pods),
@@ -239,7 +240,7 @@ fn a_bad_candidate_is_taken_back_once_and_for_all() {
     story.pass();
     story.is(RolloutPhase::RolledBack, reason::DENIED, 0);
     assert_eq!(story.status().shares, []);
-    assert_eq!(story.holds(), [condition::STALLED]);
+    assert_eq!(story.holds(), [summary::STALLED]);
     assert_eq!(story.status().candidate_pods.denied, 3);
     // Better numbers change nothing, nor does a restart of the replicas.
     story.passes("a", 1000, 0);
@@ -503,7 +504,7 @@ fn a_typo_in_the_spec_changes_no_pod() {
         message.starts_with("spec.steps[1].duration is \"ten minutes\": "),
         "{message}"
     );
-    assert_eq!(story.holds(), [condition::STALLED]);
+    assert_eq!(story.holds(), [summary::STALLED]);
     story.spec().steps[1].duration = "10s".to_owned();
     story.tick().tick();
     story.is(RolloutPhase::Progressing, reason::STEP_BEGUN, 50);
