@@ -17,16 +17,20 @@ use tokio::time::sleep;
 use crate::{SETTLE, cpu, one, pod, resident};
 
 /// How long the pods may take until they are Ready, or gone.
-const PATIENCE: Duration = Duration::from_mins(5);
+const PATIENCE: Duration = Duration::from_mins(2);
 /// How many pods a second the goal is about, and how much of a core they may cost.
 const GOAL: (f64, f64) = (100.0, 0.5);
+
+/// A chain that sets one label.
+const CANDIDATE: &str = "\n- { name: labels, file: labels.wasm.gz, allow: [/metadata/labels], config: { labels: [{ key: team, value: new }] } }";
 
 /// Returns what is to be written as JSON.
 pub(crate) async fn measure(plugins: &Path, pods: u32, concurrency: usize) -> Value {
     let cluster = Arc::new(Cluster::without_operator());
     let scene = Scene::new(Arc::clone(&cluster), "rollout").await;
     let webhook = Webhook::new(&scene, Route::Url);
-    let (_replica, judge) = both(&scene, &webhook, plugins).await;
+    let candidate = MountedBundle::of(CANDIDATE);
+    let (_replica, judge) = both(&scene, &webhook, plugins, &candidate).await;
     // What the judge costs at rest, with the ChainRollout.
     let (before, begun) = (usage(judge.id()).unwrap(), Instant::now());
     sleep(Duration::from_secs(20)).await;
@@ -56,8 +60,13 @@ pub(crate) async fn measure(plugins: &Path, pods: u32, concurrency: usize) -> Va
         .into()
 }
 
-/// A replica whose pods all pass a candidate that is as the serving chain but for a comment, and the judge of that.
-async fn both(scene: &Scene, webhook: &Webhook, plugins: &Path) -> (Operator, Operator) {
+/// A replica whose pods all pass the candidate, and the judge of that.
+async fn both(
+    scene: &Scene,
+    webhook: &Webhook,
+    plugins: &Path,
+    candidate: &MountedBundle,
+) -> (Operator, Operator) {
     let home = webhook.home.as_str();
     let (own, namespace) = (["--operator-namespace", home], scene.namespace.as_str());
     let follow = ["--for", "rollout", "--webhook-name", &webhook.name];
@@ -65,17 +74,8 @@ async fn both(scene: &Scene, webhook: &Webhook, plugins: &Path) -> (Operator, Op
     for rights in [&follow[..], &judges[..]] {
         scene.cluster.apply_text(&rbac(&[rights, &own].concat()));
     }
-    let candidate = MountedBundle::of(
-        "\n- { name: labels, file: labels.wasm.gz, allow: [/metadata/labels], config: { labels: [{ key: team, value: new }] } }",
-    );
-    let candidate_path = candidate.path().to_str().unwrap().to_owned();
-    let more = [
-        "--candidate",
-        &candidate_path,
-        "--rollout",
-        "--pod-name",
-        "one",
-    ];
+    let candidate = candidate.path().to_str().unwrap();
+    let more = ["--candidate", candidate, "--rollout", "--pod-name", "one"];
     let replica = webhook.operator(plugins, &more).await;
     let rollout = json!({
         "apiVersion": "chain.podloom.dev/v1alpha1", "kind": "ChainRollout",
@@ -112,7 +112,12 @@ async fn live(scene: &Scene, pods: u32, concurrency: usize) {
         let mut pod = pod(number);
         let labels = pod.metadata.labels.get_or_insert_default();
         labels.insert(BEHAVIOUR_LABEL.to_owned(), "running".to_owned());
-        pod.spec.as_mut().unwrap().scheduling_gates = None;
+        let spec = pod.spec.as_mut().unwrap();
+        (spec.scheduling_gates, spec.node_selector) = (None, None);
+        for container in &mut spec.containers {
+            // The node has room for all of them.
+            container.resources = None;
+        }
         one(&api, pod)
     });
     let made: Vec<_> = made

@@ -12,6 +12,7 @@ mod judge;
 mod kind;
 mod metrics;
 mod plan;
+mod pod;
 mod route;
 mod tally;
 mod wiring;

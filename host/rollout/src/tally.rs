@@ -9,12 +9,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use kube::core::ObjectMeta;
 use kube::runtime::watcher::Event;
 use podloom_api::names::annotation;
 use podloom_engine::plan::later;
 use podloom_turns::lock;
+
+use crate::pod::{WatchedPod, WatchedStatus};
 
 /// How many pods are remembered one by one.
 const PODS: usize = 20_000;
@@ -137,7 +138,7 @@ impl Sum {
 
 impl Tally {
     /// Takes an event of one of the watches of pods.
-    pub(crate) fn see(&self, watch: usize, event: &Event<Pod>, now: Timestamp) {
+    pub(crate) fn see(&self, watch: usize, event: &Event<WatchedPod>, now: Timestamp) {
         let mut seen = lock(&self.0);
         match event {
             Event::Init => *seen.lists.entry(watch).or_default() += 1,
@@ -184,7 +185,7 @@ impl Tally {
 }
 
 impl Seen {
-    fn see(&mut self, watch: usize, pod: &Pod, now: Timestamp) {
+    fn see(&mut self, watch: usize, pod: &WatchedPod, now: Timestamp) {
         let ObjectMeta {
             uid: Some(uid),
             annotations: Some(annotations),
@@ -203,7 +204,7 @@ impl Seen {
             return;
         };
         let list = (watch, self.lists.get(&watch).copied().unwrap_or_default());
-        let (status, is_deleted) = (pod.status.as_ref(), deletion_timestamp.is_some());
+        let (status, is_deleted) = (&pod.status, deletion_timestamp.is_some());
         if let Some(known) = self.pods.get_mut(uid) {
             known.list = list;
             known.update(status, is_deleted);
@@ -263,27 +264,22 @@ impl Seen {
 }
 
 impl SeenPod {
-    fn update(&mut self, status: Option<&PodStatus>, is_deleted: bool) {
-        let Some(status) = status else {
-            return;
-        };
-        let mut conditions = status.conditions.iter().flatten();
+    fn update(&mut self, status: &WatchedStatus, is_deleted: bool) {
+        let mut conditions = status.conditions.iter();
         let ready = conditions.find(|it| it.type_ == "Ready" && it.status == "True");
-        let phase = status.phase.as_deref().unwrap_or_default();
         if self.ready_at.is_none() {
             // One that has succeeded need not have been Ready.
             let at = ready.map(|it| {
-                it.last_transition_time
-                    .as_ref()
-                    .map_or(self.created, |it| it.0)
+                let since = it.last_transition_time.as_ref();
+                since.map_or(self.created, |it| it.0)
             });
-            self.ready_at = at.or_else(|| (phase == "Succeeded").then_some(self.created));
+            self.ready_at = at.or_else(|| (status.phase == "Succeeded").then_some(self.created));
         }
         // A pod that is being deleted often ends with an error.
-        self.has_failed |= phase == "Failed" && !is_deleted;
+        self.has_failed |= status.phase == "Failed" && !is_deleted;
         let all = [&status.container_statuses, &status.init_container_statuses];
-        let mut all = all.into_iter().flatten().flatten();
-        self.has_restarted |= all.any(|it: &ContainerStatus| it.restart_count > 0);
+        let mut all = all.into_iter().flatten();
+        self.has_restarted |= all.any(|it| it.restart_count > 0);
     }
 }
 
@@ -291,26 +287,6 @@ fn hash(text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     hasher.finish()
-}
-
-/// Keeps what [`Tally`] reads of a pod.
-pub(crate) fn prune(pod: &mut Pod) {
-    let metadata = std::mem::take(&mut pod.metadata);
-    let stamp = metadata
-        .annotations
-        .and_then(|mut it| it.remove_entry(annotation::CHAIN));
-    pod.metadata = ObjectMeta {
-        uid: metadata.uid,
-        name: metadata.name,
-        namespace: metadata.namespace,
-        resource_version: metadata.resource_version,
-        creation_timestamp: metadata.creation_timestamp,
-        deletion_timestamp: metadata.deletion_timestamp,
-        owner_references: metadata.owner_references,
-        annotations: stamp.map(|stamp| BTreeMap::from([stamp])),
-        ..ObjectMeta::default()
-    };
-    pod.spec = None;
 }
 
 #[cfg(test)]

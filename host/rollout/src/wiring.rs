@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use futures::future::{self, BoxFuture};
 use futures::{FutureExt, StreamExt};
-use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::runtime::watcher::{self, Event};
 use podloom_api::ChainRollout;
@@ -18,7 +17,8 @@ use tokio::sync::SetOnce;
 
 use crate::kind::RolloutKind;
 use crate::metrics::{RolloutMetrics, phase};
-use crate::tally::{Tally, prune};
+use crate::pod::WatchedPod;
+use crate::tally::Tally;
 
 /// What the controller runs with.
 #[derive(Clone, Debug)]
@@ -76,7 +76,7 @@ fn count_pods(
     tally: &Tally,
 ) -> (BoxFuture<'static, ()>, BoxFuture<'static, ()>) {
     let client = scope.ctx.client.clone();
-    let api: Api<Pod> = match &scope.namespace {
+    let api: Api<WatchedPod> = match &scope.namespace {
         Some(namespace) => Api::namespaced(client, namespace),
         None => Api::all(client),
     };
@@ -84,13 +84,18 @@ fn count_pods(
     let known: Arc<SetOnce<()>> = Arc::default();
     let (refused, listed, waiting) = (Arc::clone(&known), Arc::clone(&known), known);
     let blind = tally.clone();
-    let events = watch_events(api, watch_config(), prune, move |error| {
-        if is_forbidden(error) {
-            blind.blind(watch);
-            let _ = refused.set(());
-        }
-        tracing::debug!(error = plain(error), "could not watch pods");
-    });
+    let events = watch_events(
+        api,
+        watch_config(),
+        |_| {},
+        move |error| {
+            if is_forbidden(error) {
+                blind.blind(watch);
+                let _ = refused.set(());
+            }
+            tracing::debug!(error = plain(error), "could not watch pods");
+        },
+    );
     let counting = events.for_each(move |event| {
         if let Ok(event) = event {
             tally.see(watch, &event, clock.now());

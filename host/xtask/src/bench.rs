@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "OPTION")]
     cluster: Option<Vec<String>>,
     /// Measure the admission webhook: reviews per second, latency, processor time, also at a fixed rate and while the chain reloads.
-    /// All options after this one go to that benchmark: --for SECONDS, --reload-every 1s, --hostile, ...; its --help lists all.
+    /// All options after this one go to that benchmark: --rollout, --for SECONDS, --reload-every 1s, --hostile, ...; its --help lists all.
     #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "OPTION", conflicts_with = "cluster")]
     webhook: Option<Vec<String>>,
     /// Measure the portal controller: requests to the API server and to relays for each PortalExpose, and memory.
@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "OPTION", conflicts_with_all = ["cluster", "webhook", "portal", "infrastructure"])]
     cleaner: Option<Vec<String>>,
     /// Measure what the admission webhook costs a cluster: pods that are created through the API server, without it and with it, or
-    /// with policies that do the same. All options after this one go to that benchmark: --policies, --pods N, ...; its --help lists all.
+    /// with policies that do the same. All options after this one go to that benchmark: --policies, --rollout, --pods N, ...; its --help lists all.
     #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "OPTION", conflicts_with_all = ["cluster", "webhook", "portal", "infrastructure", "cleaner"])]
     admission: Option<Vec<String>>,
 }

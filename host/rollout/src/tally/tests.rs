@@ -1,11 +1,11 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 
-use super::{Counting, Life, PODS, Tally, prune};
+use super::{Counting, Life, PODS, Tally};
+use crate::pod::WatchedPod;
 
 const START: &str = "2026-01-01T00:00:00Z";
 
@@ -29,7 +29,7 @@ fn counting(rollout: i64) -> Counting {
     }
 }
 
-fn pod_of(uid: &str, owner: &str, chain: &str, created: i64, status: &Value) -> Pod {
+fn pod_of(uid: &str, owner: &str, chain: &str, created: i64, status: &Value) -> WatchedPod {
     let owner =
         json!({ "apiVersion": "v1", "kind": "A", "name": "a", "uid": owner, "controller": true });
     let metadata = json!({
@@ -41,13 +41,11 @@ fn pod_of(uid: &str, owner: &str, chain: &str, created: i64, status: &Value) -> 
         "ownerReferences": [owner],
     });
     let pod = json!({ "metadata": metadata, "spec": { "containers": [] }, "status": status });
-    let mut pod = serde_json::from_value(pod).unwrap();
-    prune(&mut pod);
-    pod
+    serde_json::from_value(pod).unwrap()
 }
 
 /// A pod of an owner of its own.
-fn pod(uid: &str, letter: &str, created: i64, status: &Value) -> Pod {
+fn pod(uid: &str, letter: &str, created: i64, status: &Value) -> WatchedPod {
     pod_of(
         uid,
         &format!("owner-{uid}"),
