@@ -7,6 +7,7 @@ mod controllers;
 mod duration;
 mod duties;
 mod files;
+mod pipe;
 mod plugin;
 mod rbac;
 mod rollout;
@@ -35,6 +36,7 @@ pub(crate) use cluster::{
 };
 pub(crate) use duties::{PortalArguments, TunnelArguments};
 pub(crate) use files::{Format, InfraCheckArguments, RenderArguments};
+pub(crate) use pipe::{FnArguments, NeededArguments, PostRenderArguments};
 pub(crate) use plugin::{
     BuildArguments, InspectArguments, NewArguments, PackArguments, PluginCommand, TestArguments,
 };
@@ -83,6 +85,8 @@ Exit codes: 0 success, 1 invalid input or a failed check, 2 wrong usage, 3 any o
 pub(crate) enum Command {
     Run(Box<RunArguments>),
     Render(RenderArguments),
+    PostRender(PostRenderArguments),
+    Fn(FnArguments),
     Blame(BlameArguments),
     /// Create, build, inspect and test plugins.
     #[command(subcommand)]

@@ -33,10 +33,13 @@ mod stamp;
 mod subjects;
 mod traces;
 
+use std::env;
+use std::ffi::OsString;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 use podloom_manifest::{self as manifest, error};
 
 use crate::cli::{Arguments, ChainCommand, CheckCommand, Command, CorpusCommand, PluginCommand};
@@ -48,7 +51,7 @@ use crate::error::CommandError;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = arguments();
     arguments.color.write_global();
     let filter = arguments.log.clone();
     if !matches!(arguments.command, Command::Run(_)) {
@@ -62,6 +65,8 @@ fn main() -> ExitCode {
             run::run(arguments, log, exporter)
         }
         Command::Render(arguments) => render::run(arguments),
+        Command::PostRender(arguments) => render::pipe::post_render(arguments),
+        Command::Fn(arguments) => render::pipe::function(arguments),
         Command::Blame(arguments) => blame::run(arguments),
         Command::Plugin(PluginCommand::New(arguments)) => plugin::new::run(arguments),
         Command::Plugin(PluginCommand::Build(arguments)) => plugin::build::run(arguments),
@@ -93,6 +98,26 @@ fn main() -> ExitCode {
             ExitCode::from(error.code())
         }
     }
+}
+
+/// The command line. The name of the program decides too: Helm 3 may give a post-renderer no arguments, and kubectl runs `kubectl-podloom` as
+/// `kubectl podloom`.
+fn arguments() -> Arguments {
+    let mut given = env::args_os();
+    let program = given.next().unwrap_or_else(|| "podloom".into());
+    let name = Path::new(&program).file_stem().unwrap_or_default();
+    let first = (name == "podloom-post-renderer").then(|| "post-render".into());
+    let command = match name == "kubectl-podloom" {
+        true => Arguments::command().bin_name("kubectl podloom"),
+        false => Arguments::command(),
+    };
+    let line: Vec<OsString> = [program.clone()]
+        .into_iter()
+        .chain(first)
+        .chain(given)
+        .collect();
+    let matches = command.get_matches_from(line);
+    Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
 /// Prints the errors on standard error. A closed standard error is ignored: there is no other place to report to.

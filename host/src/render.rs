@@ -1,6 +1,7 @@
 //! `podloom render`: renders manifests offline, as the operator would.
 
 pub(crate) mod browser;
+pub(crate) mod pipe;
 pub(crate) mod pod;
 mod portal;
 mod report;

@@ -98,9 +98,7 @@ async fn pods(arguments: &PodsArguments) -> Result<(), CommandError> {
     let client = lists::connect().await?;
     let rollout = find(&client, &arguments.rollout).await?;
     let status = rollout.status.unwrap_or_default();
-    let candidate = status
-        .candidate
-        .ok_or_else(|| anyhow!("no candidate was ever rolled out"))?;
+    let candidate = candidate_of(status, arguments.candidate.as_deref())?;
     let place = Place::new("v1", "pods");
     let mut pages = Pages::of_metadata(&client, &place);
     let mut found = Vec::new();
@@ -117,7 +115,10 @@ async fn pods(arguments: &PodsArguments) -> Result<(), CommandError> {
             output::json_text(&found.iter().map(object).collect())?
         }
         ReportFormat::Text if found.is_empty() => {
-            format!("no pod passed the candidate {}\n", short_digest(&candidate))
+            format!(
+                "no pod is left that passed the candidate {}\n",
+                short_digest(&candidate)
+            )
         }
         ReportFormat::Text => {
             let heads = ["NAMESPACE", "OWNER", "POD"].map(str::to_owned);
@@ -126,6 +127,16 @@ async fn pods(arguments: &PodsArguments) -> Result<(), CommandError> {
         }
     };
     output::print(&text)
+}
+
+/// The digest that begins so: of the present candidate, or of one that was taken back. Without a beginning, the present one.
+fn candidate_of(status: ChainRolloutStatus, start: Option<&str>) -> anyhow::Result<String> {
+    let all = status.candidate.into_iter().chain(status.rejected);
+    let mut all = all.filter(|it| start.is_none_or(|start| it.starts_with(start)));
+    all.next().ok_or_else(|| match start {
+        None => anyhow!("no candidate was ever rolled out"),
+        Some(start) => anyhow!("the ChainRollout knows no candidate {}", shown(start)),
+    })
 }
 
 /// The namespace of a pod, its owner as a rollout counts it, and its name.

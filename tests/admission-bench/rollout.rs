@@ -18,7 +18,7 @@ use crate::{SETTLE, cpu, one, pod, resident};
 
 /// How long the pods may take until they are Ready, or gone.
 const PATIENCE: Duration = Duration::from_mins(2);
-/// How many pods a second the goal is about, and how much of a core they may cost.
+/// How many pods a second the goal is about, and how many percent of a core they may cost.
 const GOAL: (f64, f64) = (100.0, 0.5);
 
 /// A chain that sets one label.

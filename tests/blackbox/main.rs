@@ -69,6 +69,7 @@ mod match_conditions;
 mod monitoring;
 mod names;
 mod namespaces;
+mod pipes;
 mod plugins;
 mod pod_security;
 mod policies;

@@ -73,6 +73,10 @@ fn flux(object: &Value) -> Option<String> {
         let evaluation = evaluate_all(&programs, &variables, Timestamp::now(), Budget::EVALUATION);
         evaluation.verdict() == Verdict::Met
     };
+    let seen = &object["status"]["observedGeneration"];
+    if !seen.is_null() && *seen != object["metadata"]["generation"] {
+        return Some("InProgress".to_owned());
+    }
     let states = [("failed", "Failed"), ("current", "Current")];
     let found = states.into_iter().find(|(which, _)| holds(which));
     Some(found.map_or("InProgress", |(_, state)| state).to_owned())

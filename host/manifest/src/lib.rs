@@ -124,6 +124,14 @@ pub fn find_each(
     Ok(found)
 }
 
+/// Reads the objects of a text. `name` is what messages call its file.
+pub fn parsed(name: &str, text: &str) -> Found {
+    parse::parse(&source::Source {
+        name: name.into(),
+        text: text.into(),
+    })
+}
+
 /// Reads all objects of the files, directories and `-` that `-f` names, in their order.
 ///
 /// # Errors

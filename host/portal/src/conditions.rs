@@ -36,16 +36,16 @@ fn of(view: &View<'_>, observation: Observation) -> Vec<NewCondition> {
 
 /// The phase, for tools that know no kind.
 fn summary(view: &View<'_>, is_progressing: bool) -> [NewCondition; 3] {
-    let facts = &view.facts;
+    let blocker = view.blockers.first();
     let summary = match view.phase {
         PortalPhase::Ready => Summary::Ready,
-        PortalPhase::Failed => Summary::Stalled,
-        _ if facts.blocked != Blocked::No || facts.is_overdue => Summary::Stalled,
+        // That is tried again.
+        _ if blocker.is_some_and(|it| it.reason == reason::MUTATOR_FAILED) => Summary::Waiting,
+        _ if blocker.is_some() || view.facts.is_overdue => Summary::Stalled,
         _ if is_progressing => Summary::Reconciling,
-        // A relay that is away may come back.
+        // A node or a relay that is away may come back.
         _ => Summary::Waiting,
     };
-    let blocker = view.blockers.first();
     let reason = blocker.map_or(view.phase.as_str(), |blocker| blocker.reason);
     summary.conditions(reason, &trouble(view))
 }

@@ -564,6 +564,7 @@ impl Next<'_> {
         let is_on_its_way = is(&[reason::NO_REPLICAS, reason::REPLICAS_DIFFER]);
         let summary = match phase {
             _ if because == reason::INVALID => Summary::Stalled,
+            _ if because == reason::PAUSED => Summary::Waiting,
             RolloutPhase::Waiting if is_harmless => Summary::Ready,
             RolloutPhase::Waiting if is_on_its_way => Summary::Reconciling,
             RolloutPhase::Waiting => Summary::Stalled,

@@ -16,6 +16,7 @@ use serde::{Deserialize, Deserializer};
 pub(crate) struct WatchedPod {
     #[serde(deserialize_with = "metadata")]
     pub(crate) metadata: ObjectMeta,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) status: WatchedStatus,
 }
 
@@ -23,9 +24,13 @@ pub(crate) struct WatchedPod {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct WatchedStatus {
+    #[serde(deserialize_with = "or_default")]
     pub(crate) phase: String,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) conditions: Vec<WatchedCondition>,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) container_statuses: Vec<WatchedContainer>,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) init_container_statuses: Vec<WatchedContainer>,
 }
 
@@ -46,6 +51,13 @@ pub(crate) struct WatchedContainer {
     pub(crate) restart_count: i32,
 }
 
+/// Null is as nothing, as everywhere in Kubernetes: one odd pod must not end the watch of all.
+fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
 /// The metadata of a pod, as far as it is read: without managedFields, which are often half of it.
 fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     #[derive(Default, Deserialize)]
@@ -58,7 +70,7 @@ fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D:
         creation_timestamp: Option<Time>,
         deletion_timestamp: Option<Time>,
         owner_references: Option<Vec<OwnerReference>>,
-        annotations: Stamp,
+        annotations: Option<Stamp>,
     }
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -67,7 +79,7 @@ fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D:
         chain: Option<String>,
     }
     let read = Read::deserialize(deserializer)?;
-    let stamp = read.annotations.chain;
+    let stamp = read.annotations.and_then(|it| it.chain);
     Ok(ObjectMeta {
         name: read.name,
         namespace: read.namespace,
@@ -107,5 +119,25 @@ impl Resource for WatchedPod {
 
     fn meta_mut(&mut self) -> &mut ObjectMeta {
         &mut self.metadata
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::WatchedPod;
+
+    #[test]
+    fn null_is_as_nothing() {
+        let status = json!({ "phase": null, "conditions": null, "containerStatuses": null, "initContainerStatuses": null });
+        for pod in [
+            json!({}),
+            json!({ "metadata": { "annotations": null, "ownerReferences": null }, "status": null }),
+            json!({ "metadata": { "managedFields": [{}] }, "status": status }),
+        ] {
+            let read: WatchedPod = serde_json::from_value(pod).unwrap();
+            assert_eq!(read.status.phase, "");
+        }
     }
 }

@@ -28,6 +28,10 @@ pub(crate) struct PodsArguments {
     #[command(flatten)]
     pub(crate) rollout: RolloutArguments,
 
+    /// Those of this candidate: its digest, or the start of it. Without this, the present one.
+    #[arg(long, value_name = "DIGEST")]
+    pub(crate) candidate: Option<String>,
+
     /// The output format.
     #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = text_or_json("For people", "A list of objects with namespace, owner and pod"))]
     pub(crate) output: ReportFormat,

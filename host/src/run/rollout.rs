@@ -173,7 +173,10 @@ impl Follower {
             known.entry = None;
             return;
         };
-        let status = rollout.status.clone().unwrap_or_default();
+        let Some(status) = rollout.status.clone() else {
+            // The first word is the judge's: only it may write the defaults that the API server adds to a status.
+            return;
+        };
         self.split.follow_until(until(&rollout, &status, known));
         let uid = rollout.uid().unwrap_or_default();
         let seen = status.replicas.get(&self.name);

@@ -17,6 +17,7 @@ mod options;
 mod output;
 mod own_crate;
 mod pages;
+mod pipes;
 mod plugin_examples;
 mod plugins;
 mod portal;

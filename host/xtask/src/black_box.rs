@@ -101,8 +101,10 @@ impl Operator {
     /// Installs everything that the tests need. They find it built: a build would take longer than they may.
     fn of(binary: PathBuf, bundle: &Path, image: image::Built) -> Result<Self> {
         podloom_control_plane::helm()?;
+        podloom_control_plane::helm4()?;
         podloom_control_plane::crane()?;
         podloom_control_plane::doors()?;
+        podloom_control_plane::kustomize()?;
         Ok(Self {
             binary,
             bundle: bundle.to_owned(),

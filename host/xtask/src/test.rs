@@ -104,8 +104,10 @@ fn programs(with_node: bool) -> Result<()> {
         podloom_real_node::Programs::find()?;
     }
     podloom_control_plane::helm()?;
+    podloom_control_plane::helm4()?;
     podloom_control_plane::crane()?;
     podloom_control_plane::doors()?;
+    podloom_control_plane::kustomize()?;
     podloom_control_plane::prometheus()?;
     podloom_im::python()?;
     Ok(())

@@ -7,6 +7,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use podloom_api::ChainRollout;
 use podloom_tests::binary;
+use podloom_tests::doors::health;
 use podloom_tests::servers::client;
 
 use super::*;
@@ -55,6 +56,23 @@ impl Setting<'_> {
         assert_eq!(lines.next().unwrap()[1..=expected.len()], *expected);
     }
 
+    /// What Flux and Argo CD see.
+    #[track_caller]
+    fn others_see(&self, flux: &str, argo: &str) {
+        let get = [
+            "get",
+            "chainrollout",
+            NAME,
+            "-n",
+            &self.webhook.home,
+            "-o",
+            "json",
+        ];
+        let rollout = serde_json::from_str(&self.scene.cluster.kubectl(&get)).unwrap();
+        let seen = health(&rollout);
+        assert_eq!((seen.flux.as_str(), seen.argo.as_str()), (flux, argo));
+    }
+
     /// Waits until a new pod does not pass this chain.
     async fn passes_another(&self, digest: &str) {
         eventually("another chain serves", async || {
@@ -99,6 +117,7 @@ fn people_hold_it_end_it_and_begin_it_again() {
         );
         assert!(printed.contains("replica one: serving "), "{printed}");
         setting.is_shown(&["Paused", "1/1", "100"]);
+        setting.others_see("Current", "Suspended");
 
         setting.commands(&["abort"]);
         let (code, printed) = setting.command(&["status", "--wait"]);
@@ -107,6 +126,7 @@ fn people_hold_it_end_it_and_begin_it_again() {
             printed.contains("main Aborted 1/1: somebody gave it up by hand"),
             "{printed}"
         );
+        setting.others_see("Failed", "Degraded");
         setting.is_refused(&["promote"], "the phase is Aborted; to begin again");
         setting.passes_another(&candidate).await;
 
@@ -123,8 +143,12 @@ fn people_hold_it_end_it_and_begin_it_again() {
             printed.contains("main Completed 1/1: somebody had every pod pass it"),
             "{printed}"
         );
+        setting.others_see("Current", "Healthy");
         setting.followed(1).await;
         assert_eq!(stamp(&setting.pod("c").await.unwrap()), candidate);
+        let before = ["pods", "--candidate", &candidate[..8]];
+        assert!(setting.commands(&before).contains("Pod/a"));
+        setting.is_refused(&["pods", "--candidate", "nobody"], "knows no candidate");
         let printed = setting.commands(&["status", "-o", "json"]);
         let status: Value = serde_json::from_str(&printed).unwrap();
         assert_eq!(
@@ -176,7 +200,7 @@ fn what_only_reports_decides_nothing() {
             let refused = write(replica, decided.clone(), true).await;
             let refused = refused.expect_err(&decided.to_string());
             assert!(
-                refused.contains("changes nothing of a ChainRollout's status but status.replicas"),
+                refused.contains("may change only status.replicas of a ChainRollout"),
                 "{refused}"
             );
         }

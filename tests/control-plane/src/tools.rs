@@ -26,6 +26,48 @@ pub fn helm() -> Result<PathBuf, BuildError> {
     )
 }
 
+/// Returns the path of helm 4. It is built first if it is not in the user's cache directory.
+///
+/// # Errors
+///
+/// Fails if Go is missing or too old, or if the build fails.
+pub fn helm4() -> Result<PathBuf, BuildError> {
+    build(
+        Package {
+            name: "helm4",
+            path: "helm.sh/helm/v4/cmd/helm",
+        },
+        concat!(env!("CARGO_MANIFEST_DIR"), "/helm4"),
+        [
+            include_str!("../helm4/go.mod"),
+            include_str!("../helm4/go.sum"),
+        ],
+        &[],
+        "half a minute",
+    )
+}
+
+/// Returns the path of kustomize, which runs functions. It is built first if it is not in the user's cache directory.
+///
+/// # Errors
+///
+/// Fails if Go is missing or too old, or if the build fails.
+pub fn kustomize() -> Result<PathBuf, BuildError> {
+    build(
+        Package {
+            name: "kustomize",
+            path: "sigs.k8s.io/kustomize/kustomize/v5",
+        },
+        concat!(env!("CARGO_MANIFEST_DIR"), "/kustomize"),
+        [
+            include_str!("../kustomize/go.mod"),
+            include_str!("../kustomize/go.sum"),
+        ],
+        &[],
+        "a quarter of a minute",
+    )
+}
+
 /// Returns the path of crane, which reads and moves the images and artifacts that we write. It is built first if it is not in the user's
 /// cache directory.
 ///

@@ -357,12 +357,12 @@ function showRollout(rollout) {
   const state = at("rollout-state");
   at("rollout-pods").hidden = !rollout?.candidate;
   if (!rollout) {
-    state.textContent = "It is only tried: no ChainRollout lets it serve.";
+    state.textContent = "This replica follows no ChainRollout.";
     return;
   }
   const progress = [rollout.phase ?? "nobody judges", rollout.progress].filter((part) => part).join(" ");
   state.replaceChildren("ChainRollout ", named(rollout.name), `: ${progress}${rollout.message ? `: ${rollout.message}` : ""}.`);
-  if (!rollout.candidate) return;
+  if (!rollout.candidate || !rollout.serving) return;
   state.append(" Candidate ", digest(rollout.candidate), ", serving chain ", digest(rollout.serving), ".");
   const rows = ROLLOUT_COUNTS.map(([name, text]) =>
     row(
