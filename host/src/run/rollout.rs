@@ -54,6 +54,16 @@ struct Known {
     problem: Option<String>,
 }
 
+impl Known {
+    /// The log says each problem once.
+    fn failed(&mut self, problem: String) {
+        if self.problem.as_ref() != Some(&problem) {
+            tracing::warn!(error = problem, "could not report to the ChainRollout");
+        }
+        self.problem = Some(problem);
+    }
+}
+
 impl Follower {
     /// Follows the ChainRollout of the operator's own namespace.
     pub(super) fn of(parts: &Parts<'_>, split: Arc<Split>, name: String) -> Arc<Self> {
@@ -222,12 +232,7 @@ impl Follower {
                 known.written = Some(Instant::now());
                 known.problem = None;
             }
-            Err(problem) => {
-                if known.problem.as_ref() != Some(&problem) {
-                    tracing::warn!(error = problem, "could not report to the ChainRollout");
-                }
-                known.problem = Some(problem);
-            }
+            Err(problem) => known.failed(problem),
         }
     }
 

@@ -56,6 +56,15 @@ impl Setting<'_> {
         assert_eq!(lines.next().unwrap()[1..=expected.len()], *expected);
     }
 
+    #[track_caller]
+    fn lists_pod_a(&self, words: &[&str]) {
+        let printed = self.commands(words);
+        let expected = [self.scene.namespace.as_str(), "Pod/a", "a"];
+        let mut lines = printed.lines();
+        let is_listed = lines.any(|line| line.split_whitespace().eq(expected));
+        assert!(is_listed, "{printed}");
+    }
+
     /// What Flux and Argo CD see.
     #[track_caller]
     fn others_see(&self, flux: &str, argo: &str) {
@@ -100,12 +109,7 @@ fn people_hold_it_end_it_and_begin_it_again() {
         setting.followed(1).await;
         let pod = setting.pod("a").await.unwrap();
         let candidate = stamp(&pod).to_owned();
-        let printed = setting.commands(&["pods"]);
-        let listed = printed.lines().any(|line| {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            words == [scene.namespace.as_str(), "Pod/a", "a"]
-        });
-        assert!(listed, "{printed}");
+        setting.lists_pod_a(&["pods"]);
         let printed = setting.commands(&["status", NAME]);
         assert!(
             printed.starts_with("main Paused 1/1: spec.paused holds this step\n"),
@@ -146,8 +150,7 @@ fn people_hold_it_end_it_and_begin_it_again() {
         setting.others_see("Current", "Healthy");
         setting.followed(1).await;
         assert_eq!(stamp(&setting.pod("c").await.unwrap()), candidate);
-        let before = ["pods", "--candidate", &candidate[..8]];
-        assert!(setting.commands(&before).contains("Pod/a"));
+        setting.lists_pod_a(&["pods", "--candidate", &candidate[..8]]);
         setting.is_refused(&["pods", "--candidate", "nobody"], "knows no candidate");
         let printed = setting.commands(&["status", "-o", "json"]);
         let status: Value = serde_json::from_str(&printed).unwrap();
