@@ -44,6 +44,7 @@ use podloom_manifest::{self as manifest, error};
 
 use crate::cli::{Arguments, ChainCommand, CheckCommand, Command, CorpusCommand, PluginCommand};
 use crate::error::CommandError;
+use crate::traces::environment::{self, Receiver};
 
 /// Compiling plugins needs much memory for a moment. This allocator returns it to the system; `.cargo/config.toml` sets how soon.
 #[cfg(target_os = "linux")]
@@ -59,9 +60,20 @@ fn main() -> ExitCode {
     }
     let done = match &arguments.command {
         Command::Run(arguments) => {
-            let endpoint = arguments.otlp_endpoint.clone();
+            let receiver = match arguments.otlp_endpoint.clone() {
+                Some(endpoint) => Receiver::At(endpoint),
+                None => environment::receiver(),
+            };
+            let (endpoint, unfit) = match receiver {
+                Receiver::At(endpoint) => (Some(endpoint), None),
+                Receiver::Unfit(reason) => (None, Some(reason)),
+                Receiver::None => (None, None),
+            };
             let (collect, exporter) = endpoint.map(traces::to).unzip();
             let log = log::init_for_operator(filter, arguments.log_format, collect);
+            if let Some(reason) = unfit {
+                tracing::warn!(reason, "sends no traces; --otlp-endpoint names a receiver");
+            }
             run::run(arguments, log, exporter)
         }
         Command::Render(arguments) => render::run(arguments),
@@ -106,7 +118,10 @@ fn arguments() -> Arguments {
     let mut given = env::args_os();
     let program = given.next().unwrap_or_else(|| "podloom".into());
     let name = Path::new(&program).file_stem().unwrap_or_default();
-    let first = (name == "podloom-post-renderer").then(|| "post-render".into());
+    let mut given = given.peekable();
+    let is_named = given.peek().is_some_and(|it| it == "post-render");
+    let first = name == "podloom-post-renderer" && !is_named;
+    let first = first.then(|| "post-render".into());
     let command = match name == "kubectl-podloom" {
         true => Arguments::command().bin_name("kubectl podloom"),
         false => Arguments::command(),

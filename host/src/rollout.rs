@@ -1,5 +1,6 @@
 //! `podloom rollout`: shows and steers the rollout of a candidate.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -131,12 +132,21 @@ async fn pods(arguments: &PodsArguments) -> Result<(), CommandError> {
 
 /// The digest that begins so: of the present candidate, or of one that was taken back. Without a beginning, the present one.
 fn candidate_of(status: ChainRolloutStatus, start: Option<&str>) -> anyhow::Result<String> {
+    let Some(start) = start else {
+        let present = status.candidate;
+        return present.ok_or_else(|| anyhow!("no candidate was ever rolled out"));
+    };
     let all = status.candidate.into_iter().chain(status.rejected);
-    let mut all = all.filter(|it| start.is_none_or(|start| it.starts_with(start)));
-    all.next().ok_or_else(|| match start {
-        None => anyhow!("no candidate was ever rolled out"),
-        Some(start) => anyhow!("the ChainRollout knows no candidate {}", shown(start)),
-    })
+    let found: BTreeSet<String> = all.filter(|it| it.starts_with(start)).collect();
+    let mut found = found.into_iter();
+    match (found.next(), found.next()) {
+        (Some(one), None) => Ok(one),
+        (None, _) => Err(anyhow!(
+            "the ChainRollout knows no candidate {}",
+            shown(start)
+        )),
+        _ => Err(anyhow!("several candidates begin with {}", shown(start))),
+    }
 }
 
 /// The namespace of a pod, its owner as a rollout counts it, and its name.

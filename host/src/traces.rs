@@ -9,6 +9,7 @@
 //!
 //! Nothing that may be secret is in a field of these spans: no value of a pod, and no text of a plugin or of an error.
 
+pub(crate) mod environment;
 mod export;
 
 use std::fmt;

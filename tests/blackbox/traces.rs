@@ -116,12 +116,20 @@ fn a_session_is_one_trace_from_its_configuration_until_it_runs() {
         }
         let plugin = named(&trace, "plugin hardening");
         assert_eq!(around(&trace, plugin), ["chain", "create pod", "reconcile"]);
-        assert!(attribute(plugin, "outcome").contains("\"mutated\""));
+        assert!(attribute(plugin, "podloom.outcome").contains("\"mutated\""));
         let pass = named(&trace, "reconcile");
-        assert!(attribute(pass, "name").contains("\"b\""), "{pass:?}");
+        assert!(
+            attribute(pass, "podloom.name").contains("\"b\""),
+            "{pass:?}"
+        );
         let start = named(&trace, "session starts");
         assert!(start.end_time_unix_nano > start.start_time_unix_nano);
         assert!(start.end_time_unix_nano >= plugin.end_time_unix_nano);
+        assert!(
+            attribute(start, "k8s.pod.name").contains("\"b\""),
+            "{start:?}"
+        );
+        assert!(attribute(start, "k8s.namespace.name").contains(&scene.namespace));
         for span in &trace {
             around(&trace, span);
         }
@@ -191,8 +199,8 @@ fn a_review_is_a_trace_with_its_plugins() {
         let plugin = named(&trace, "plugin labels");
         assert_eq!(around(&trace, plugin), ["chain", "review"]);
         let review = named(&trace, "review");
-        assert!(attribute(review, "endpoint").contains("\"mutate/pods\""));
-        assert!(attribute(review, "outcome").contains("\"mutated\""));
+        assert!(attribute(review, "podloom.endpoint").contains("\"mutate/pods\""));
+        assert!(attribute(review, "podloom.outcome").contains("\"mutated\""));
     });
 }
 

@@ -159,7 +159,8 @@ impl<'a> Milestone<'a> {
                 ended("session starts", None);
                 let pod = world.own_pod();
                 let seconds = pod.and_then(|pod| age_of(&pod.metadata, now));
-                tracing::trace!(target: TRACES, trace = uid, step = "pod starts", seconds);
+                let pod_uid = pod.and_then(|pod| pod.metadata.uid.as_deref());
+                tracing::trace!(target: TRACES, trace = uid, step = "pod starts", seconds, namespace, pod = name, pod_uid);
             }
             Self::Ended(cause) => {
                 let is_failed = cause.phase() == Phase::Failed;

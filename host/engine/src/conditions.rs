@@ -49,6 +49,9 @@ pub enum Summary {
     Stalled,
 }
 
+/// What a condition says that is not true. None may be empty.
+const ELSEWHERE: &str = "see the condition Ready";
+
 impl Summary {
     /// Returns the conditions Ready, Reconciling and Stalled. All of them, always: one that is left out would stay as it was. The message
     /// is in Ready, and in whatever is true.
@@ -65,7 +68,7 @@ impl Summary {
                 false => ConditionStatus::False,
             };
             let is_said = type_ == summary::READY || status == ConditionStatus::True;
-            let message = if is_said { message } else { "" };
+            let message = if is_said { message } else { ELSEWHERE };
             NewCondition::new(type_, status, reason, message)
         })
     }

@@ -59,13 +59,13 @@ Examples:
 
 /// Pass the items of a ResourceList on standard input through a plugin chain, and print it: a KRM function, for kustomize and kpt.
 ///
-/// The results name each item, field and file that has an error, a warning or a note of a plugin. With an error, the items are printed
-/// as they came, and the exit code is 1.
+/// The results name each item, field and file that has an error, a warning or a note of a plugin. If an item has an error, the items are
+/// printed as they came, and the exit code is 1.
 #[derive(Args, Debug)]
 #[command(after_long_help = FN_EXAMPLES)]
 pub(crate) struct FnArguments {
-    /// The directory of the plugin chain, unless data.plugins of the functionConfig names one. kustomize takes it as relative to the
-    /// directory of the kustomization.
+    /// The directory of the plugin chain. Without it, that of data.plugins of the functionConfig. kustomize takes both as relative to
+    /// the directory of the kustomization.
     #[arg(short, long, value_name = "DIR", env = "PODLOOM_PLUGINS")]
     pub(crate) plugins: Option<PathBuf>,
 

@@ -117,7 +117,8 @@ pub(crate) struct RunArguments {
 
     /// Send traces to this receiver of OpenTelemetry, in OTLP over HTTP with JSON, such as `http://collector.monitoring:4318`. A trace
     /// shows the steps of a session or of an admission review, with the time of each plugin. It has names and times, and no values
-    /// of pods. A receiver that does not answer delays nothing. Off by default.
+    /// of pods. A receiver that does not answer delays nothing. Without it, OTEL_EXPORTER_OTLP_ENDPOINT counts; off if that is not set
+    /// either.
     #[arg(long, value_name = "URL", env = "PODLOOM_OTLP_ENDPOINT", value_parser = endpoint)]
     pub(crate) otlp_endpoint: Option<Uri>,
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Problems, Settled, pod, remarks, render_found, settle, sort};
 use crate::cli::{FnArguments, NeededArguments, PostRenderArguments, RenderArguments};
-use crate::error::{CommandError, Diagnostic};
+use crate::error::{CommandError, Diagnostic, Position};
 use crate::manifest::{self, Depth, Found};
 use crate::output;
 
@@ -45,7 +45,7 @@ fn rendering(namespace: &str, needed: &NeededArguments) -> RenderArguments {
     }
 }
 
-/// The API group of what a KRM function gets, and the versions that are the same in what is read here.
+/// The API group of what a KRM function gets. Its versions differ in nothing that is read here.
 const GROUP: &str = "config.kubernetes.io/";
 /// Where a tool says of which file an item is, the present name first.
 const PATHS: [&str; 2] = [
@@ -77,6 +77,8 @@ pub(crate) fn function(arguments: &FnArguments) -> Result<(), CommandError> {
         list["results"] = said.into();
     }
     output::print(&output::yaml(&list)?)?;
+    let all = problems.errors.iter_mut().chain(&mut problems.warnings);
+    all.for_each(|it| placed(it, &items));
     problems.finish(false, CommandError::Invalid)
 }
 
@@ -108,27 +110,27 @@ fn resource_list() -> Result<Value, CommandError> {
     }
 }
 
-/// The directory of the chain: that of the function's configuration, or of the command line.
+/// The directory of the chain: that of the command line, or of the function's configuration.
 fn chain_of(list: &Value, arguments: &FnArguments) -> Result<std::path::PathBuf, CommandError> {
     let places = [
         "/functionConfig/data/plugins",
         "/functionConfig/spec/plugins",
     ];
-    let mut named = places
-        .into_iter()
-        .filter_map(|it| list.pointer(it)?.as_str());
-    let named = named
-        .next()
-        .map(Into::into)
-        .or_else(|| arguments.plugins.clone());
-    named.ok_or_else(|| {
-        CommandError::invalid(
+    let named = places.into_iter().find_map(|it| list.pointer(it));
+    match (&arguments.plugins, named) {
+        // What a repository says never replaces the chain of who runs this.
+        (Some(plugins), _) => Ok(plugins.clone()),
+        (None, Some(Value::String(named))) if !named.is_empty() => Ok(named.into()),
+        (None, Some(_)) => Err(CommandError::invalid(
+            "data.plugins of the functionConfig is no directory: write a text",
+        )),
+        (None, None) => Err(CommandError::invalid(
             "no chain is named: set data.plugins in the functionConfig, --plugins, or PODLOOM_PLUGINS",
-        )
-    })
+        )),
+    }
 }
 
-/// The items after the chain, and the notes of plugins. A list in the list is passed on as it is.
+/// The items after the chain, and the notes of plugins.
 fn passed(
     items: &[Value],
     render: &RenderArguments,
@@ -139,12 +141,15 @@ fn passed(
     for (index, item) in items.iter().enumerate() {
         let text = serde_json::to_string(item).context("could not write an item")?;
         let mut read = manifest::parsed(&name_of(index), &text);
-        let is_one = read.documents.len() == 1;
-        is_read.push(is_one);
+        let is_itself = read.documents.iter().any(|it| it.value == *item);
+        is_read.push(is_itself);
+        if !is_itself && read.errors.is_empty() {
+            let text = "it is a list, whose own items would not pass the chain: put these into the ResourceList";
+            read.errors.push(Diagnostic::at(place_of(index), text));
+        }
         found.errors.append(&mut read.errors);
-        found
-            .documents
-            .extend(read.documents.into_iter().filter(|_| is_one));
+        let read = read.documents.into_iter();
+        found.documents.extend(read.filter(|_| is_itself));
     }
     manifest::name_templates(&mut found.documents, &render.pod_templates);
     let given = found.documents.len();
@@ -176,6 +181,40 @@ fn name_of(index: usize) -> String {
     format!("items[{index}]")
 }
 
+/// Which item a message is about.
+fn index_of(diagnostic: &Diagnostic, items: &[Value]) -> Option<usize> {
+    let file = &diagnostic.position.as_ref()?.file;
+    (0..items.len()).find(|index| **file == *name_of(*index))
+}
+
+fn annotation(item: &Value, names: [&str; 2]) -> Option<String> {
+    let annotations = item.get("metadata")?.get("annotations")?;
+    let mut found = names.into_iter().filter_map(|name| annotations.get(name));
+    found.next()?.as_str().map(str::to_owned)
+}
+
+/// The place of an item in the list.
+fn place_of(index: usize) -> Position {
+    Position {
+        file: name_of(index).into(),
+        document: index + 1,
+        line: 0,
+        column: 0,
+    }
+}
+
+/// Names the file of an item instead of its text here, which nobody has seen.
+fn placed(diagnostic: &mut Diagnostic, items: &[Value]) {
+    let Some(index) = index_of(diagnostic, items) else {
+        return;
+    };
+    let path = items.get(index).and_then(|item| annotation(item, PATHS));
+    diagnostic.position = Some(Position {
+        file: path.unwrap_or_else(|| name_of(index)).into(),
+        ..place_of(index)
+    });
+}
+
 /// What a tool shows for each item.
 fn results(items: &[Value], problems: &Problems, notes: &[Diagnostic]) -> Vec<Value> {
     let all = [
@@ -191,17 +230,9 @@ fn results(items: &[Value], problems: &Problems, notes: &[Diagnostic]) -> Vec<Va
 }
 
 fn result(items: &[Value], severity: &str, diagnostic: &Diagnostic) -> Value {
-    let position = diagnostic.position.as_ref();
-    let mut named = items.iter().enumerate();
-    let item = position.and_then(|at| named.find(|(index, _)| *at.file == *name_of(*index)));
-    let item = item.map(|(_, item)| item);
+    let item = index_of(diagnostic, items).and_then(|index| items.get(index));
     let metadata = |field: &str| Some(item?.get("metadata")?.get(field)?.clone());
-    let annotation = |names: [&str; 2]| {
-        let annotations = metadata("annotations")?;
-        names
-            .into_iter()
-            .find_map(|name| annotations.get(name)?.as_str().map(str::to_owned))
-    };
+    let annotation = |names| annotation(item?, names);
     let reference = item.map(|item| {
         output::object([
             ("apiVersion", item.get("apiVersion").cloned()),
@@ -217,8 +248,13 @@ fn result(items: &[Value], severity: &str, diagnostic: &Diagnostic) -> Value {
             ("index", index.map(Into::into)),
         ])
     });
+    // What several pods have in common is said once.
+    let message = match &diagnostic.object {
+        Some(pods) if severity != "error" => format!("{} ({pods})", diagnostic.message),
+        _ => diagnostic.message.clone(),
+    };
     output::object([
-        ("message", Some(diagnostic.message.clone().into())),
+        ("message", Some(message.into())),
         ("severity", Some(severity.into())),
         ("resourceRef", reference),
         (

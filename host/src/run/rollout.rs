@@ -180,7 +180,7 @@ impl Follower {
             // It was deleted, or the right to read it was taken away.
             self.look();
             self.split.follow_until(None);
-            known.entry = None;
+            (known.entry, known.version) = (None, 0);
             return;
         };
         let Some(status) = rollout.status.clone() else {

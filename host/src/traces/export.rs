@@ -1,5 +1,6 @@
 //! Sends steps in the background, in OTLP over HTTP with JSON.
 
+use std::borrow::Cow;
 use std::future::pending;
 use std::mem::{replace, take};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -20,7 +21,7 @@ use tokio::sync::mpsc::Receiver;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::Step;
+use super::{Step, environment};
 
 /// How many steps a request has.
 const BATCH: usize = 512;
@@ -204,12 +205,15 @@ const WHY: usize = 200;
 ///
 /// What to write instead.
 pub(crate) fn endpoint(text: &str) -> Result<Uri, String> {
+    checked(text)?;
+    checked(&format!("{}{PATH}", text.trim_end_matches('/')))
+}
+
+/// Parses the whole URL at which a receiver takes traces.
+pub(super) fn checked(text: &str) -> Result<Uri, String> {
     let example = "for example http://collector.monitoring:4318";
-    let parse = |text: &str| {
-        let parsed: Result<Uri, _> = text.parse();
-        parsed.map_err(|error| format!("it is no URL: {error}; {example}"))
-    };
-    let uri = parse(text)?;
+    let parsed: Result<Uri, _> = text.parse();
+    let uri = parsed.map_err(|error| format!("it is no URL: {error}; {example}"))?;
     let wrong = if uri.scheme() == Some(&Scheme::HTTPS) {
         "https is not supported: name a collector in the cluster"
     } else if uri.scheme() != Some(&Scheme::HTTP) || uri.query().is_some() {
@@ -217,18 +221,18 @@ pub(crate) fn endpoint(text: &str) -> Result<Uri, String> {
     } else if uri.authority().is_some_and(|it| it.as_str().contains('@')) {
         "it must not have a password"
     } else {
-        return parse(&format!("{}{PATH}", text.trim_end_matches('/')));
+        return Ok(uri);
     };
     Err(format!("{wrong}, {example}"))
 }
 
 /// The body of a request with these steps, by this process.
 pub(super) fn body(steps: &[Step], instance: Option<&str>) -> Vec<u8> {
-    let mut resource = vec![
-        attribute("service.name", &text("podloom")),
-        attribute("service.version", &text(env!("CARGO_PKG_VERSION"))),
-    ];
-    resource.extend(instance.map(|name| attribute("service.instance.id", &text(name))));
+    let resource = environment::resource(instance);
+    let resource: Vec<Value> = resource
+        .iter()
+        .map(|(key, value)| attribute(key, &text(value)))
+        .collect();
     let spans: Vec<Value> = steps.iter().map(span).collect();
     let body = json!({ "resourceSpans": [{
         "resource": { "attributes": resource },
@@ -265,6 +269,16 @@ pub(super) fn rejected(answer: &[u8]) -> Rejected {
     }
 }
 
+/// What OpenTelemetry's semantic conventions call a field; what they do not know is ours.
+fn conventional(field: &str) -> Cow<'_, str> {
+    match field {
+        "namespace" => "k8s.namespace.name".into(),
+        "pod" => "k8s.pod.name".into(),
+        "pod_uid" => "k8s.pod.uid".into(),
+        ours => format!("podloom.{ours}").into(),
+    }
+}
+
 fn span(step: &Step) -> Value {
     let fields = step.fields.iter();
     let attributes = fields.map(|(name, value)| {
@@ -274,9 +288,11 @@ fn span(step: &Step) -> Value {
             // 64-bit numbers are texts in this format.
             number => json!({ "intValue": number.to_string() }),
         };
-        attribute(name, &value)
+        attribute(&conventional(name), &value)
     });
-    let attributes: Vec<Value> = attributes.collect();
+    let error = step.error.as_deref();
+    let error = error.map(|error| attribute("error.type", &text(error)));
+    let attributes: Vec<Value> = attributes.chain(error).collect();
     let status = match &step.error {
         Some(error) => json!({ "code": 2, "message": error }),
         None => json!({}),

@@ -161,13 +161,22 @@ fn numbers_and_ids_are_texts_as_the_format_wants() {
     });
     let body: Value = serde_json::from_slice(&body(&steps, Some("podloom-0"))).expect("JSON");
     let resource = &body["resourceSpans"][0];
-    let instance = &resource["resource"]["attributes"][2];
-    assert_eq!(instance["key"], "service.instance.id");
-    assert_eq!(instance["value"]["stringValue"], "podloom-0");
+    let value = json!({ "stringValue": "podloom-0" });
+    let attributes = &resource["resource"]["attributes"];
+    for key in ["service.instance.id", "k8s.pod.name"] {
+        let expected = json!({ "key": key, "value": value });
+        assert!(
+            attributes
+                .as_array()
+                .is_some_and(|it| it.contains(&expected))
+        );
+    }
     let span = &resource["scopeSpans"][0]["spans"][0];
     assert_eq!(span["traceId"], TRACE);
     assert_eq!(span["spanId"].as_str().map(str::len), Some(16));
+    assert_eq!(span["attributes"][0]["key"], "podloom.writes");
     assert_eq!(span["attributes"][0]["value"]["intValue"], "7");
+    assert_eq!(span["attributes"][1]["key"], "error.type");
     assert_eq!(span["status"]["message"], "PodLost");
     assert!(
         span["endTimeUnixNano"]

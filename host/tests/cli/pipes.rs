@@ -81,7 +81,8 @@ fn a_function_says_what_is_wrong_with_which_item() {
         field.starts_with("spec.template.spec.containers[0]"),
         "{about:#}"
     );
-    assert!(ran.stderr.contains("items[0]"), "{}", ran.text());
+    let place = "deploy/web.yaml: document 1, Deployment";
+    assert!(ran.stderr.contains(place), "{}", ran.text());
 }
 
 #[test]

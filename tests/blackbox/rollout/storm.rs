@@ -4,6 +4,7 @@ use std::env;
 use std::time::{Duration, Instant};
 
 use podloom_tests::blackbox_within;
+use tokio::time::sleep;
 
 use super::*;
 
@@ -13,6 +14,11 @@ const SECONDS: u64 = 40;
 fn seconds() -> Duration {
     let given = env::var("PODLOOM_ROLLOUT_SECONDS").ok();
     Duration::from_secs(given.map_or(SECONDS, |it| it.parse().unwrap()))
+}
+
+/// How long nothing restarts, after each restart: a step takes no time while replicas come and go.
+fn calm() -> Duration {
+    seconds().min(Duration::from_mins(30)) / 120
 }
 
 /// What was seen of the Deployments of a rollout.
@@ -80,7 +86,7 @@ fn no_deployment_is_half_changed_while_everything_restarts() {
         let mut replicas = [setting.answering("one").await, setting.replica("two").await];
         let mut judge = setting.judge(&[]);
         // Up to 95 percent, in steps that take most of the time.
-        let least = format!("{}s", (seconds().as_secs() / 25).max(1));
+        let least = format!("{}s", (seconds().as_secs() / 40).max(1));
         let grow = |it| json!({ "percent": 5 * it, "pods": 1, "duration": least });
         let steps = (1..20).map(grow).chain([step(95, 1_000_000)]);
         setting.wants(&json!({ "steps": steps.collect::<Value>() }));
@@ -98,6 +104,7 @@ fn no_deployment_is_half_changed_while_everything_restarts() {
                 story.replaced += 1;
             }
             round += 1;
+            sleep(calm()).await;
         }
         let status = setting.status();
         assert_eq!(status["rollout"], 1, "{status:#}");
