@@ -125,11 +125,9 @@ fn a_session_is_one_trace_from_its_configuration_until_it_runs() {
         let start = named(&trace, "session starts");
         assert!(start.end_time_unix_nano > start.start_time_unix_nano);
         assert!(start.end_time_unix_nano >= plugin.end_time_unix_nano);
-        assert!(
-            attribute(start, "k8s.pod.name").contains("\"b\""),
-            "{start:?}"
-        );
-        assert!(attribute(start, "k8s.namespace.name").contains(&scene.namespace));
+        let pod = named(&trace, "pod starts");
+        assert!(attribute(pod, "k8s.pod.name").contains("\"b\""), "{pod:?}");
+        assert!(attribute(pod, "k8s.namespace.name").contains(&scene.namespace));
         for span in &trace {
             around(&trace, span);
         }
