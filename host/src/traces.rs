@@ -9,6 +9,7 @@
 //!
 //! Nothing that may be secret is in a field of these spans: no value of a pod, and no text of a plugin or of an error.
 
+mod endpoint;
 pub(crate) mod environment;
 mod export;
 
@@ -32,7 +33,8 @@ use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
-pub(crate) use self::export::{Exporter, endpoint};
+pub(crate) use self::endpoint::endpoint;
+pub(crate) use self::export::Exporter;
 
 /// How many steps wait to be sent. What does not fit is dropped.
 const QUEUE: usize = 4096;

@@ -7,8 +7,7 @@ use axum::http::Uri;
 
 use percent_encoding::percent_decode_str;
 
-use super::endpoint;
-use super::export::checked;
+use super::endpoint::{checked, endpoint};
 
 /// Where traces go if nothing else is said.
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";

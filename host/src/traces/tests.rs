@@ -12,7 +12,8 @@ use tracing_subscriber::layer::SubscriberExt;
 
 use super::Collect;
 use super::Step;
-use super::export::{Rejected, body, endpoint, rejected};
+use super::endpoint;
+use super::export::{Rejected, body, rejected};
 use podloom_engine::TRACES;
 use podloom_engine::sent::SendMetrics;
 

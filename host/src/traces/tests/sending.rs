@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::trace;
 
 use super::super::QUEUE;
-use super::super::export::{Exporter, endpoint};
+use super::super::{Exporter, endpoint};
 use super::{Step, TRACES, UID, shown, steps};
 
 /// More than any test takes.
