@@ -165,8 +165,15 @@ fn people_hold_it_end_it_and_begin_it_again() {
 fn what_only_reports_decides_nothing() {
     blackbox_on(Cluster::without_operator, "rollout-policy", async |scene| {
         let setting = Setting::new(&scene, &team("new"));
-        setting.wants(&json!({}));
         let home = setting.webhook.home.as_str();
+        // As the guide has it; kubectl refuses fields that nobody knows.
+        let page = include_str!("../../../deploy/CHANGES.md");
+        let example = page
+            .split("```yaml\n")
+            .find(|it| it.contains("kind: ChainRollout"));
+        let example = example.and_then(|it| it.split("```").next()).unwrap();
+        let example = example.replace("namespace: podloom-system ", &format!("namespace: {home} "));
+        scene.cluster.apply_text(&example);
         let write = async |account: &Path, status: Value, dry_run: bool| {
             let api = Api::<ChainRollout>::namespaced(client(account).await, home);
             let parameters = PatchParams {
