@@ -1,6 +1,7 @@
 //! What judging a rollout costs: pods are created, become Ready and are deleted, while a judge follows them by their stamps.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, TryStreamExt, stream};
@@ -11,7 +12,6 @@ use podloom_tests::usage::usage;
 use podloom_tests::webhook::{Route, Webhook};
 use podloom_tests::{Cluster, MountedBundle, Operator, Scene, rbac};
 use serde_json::{Map, Value, json};
-use std::sync::Arc;
 use tokio::time::sleep;
 
 use crate::{SETTLE, cpu, one, pod, resident};

@@ -113,6 +113,57 @@ fn what_is_no_resource_list_gets_one_clear_error() {
 }
 
 #[test]
+fn the_function_names_a_chain_unless_who_runs_it_does() {
+    let Some(plugins) = bundle() else { return };
+    let mut given = list(&json!({ "name": "a", "image": "example.com/a:1" }));
+    let run = |arguments: &[&str], given: &Value| {
+        podloom_in(
+            &fixtures(),
+            &[&["fn"], arguments].concat(),
+            &given.to_string(),
+        )
+    };
+    given["functionConfig"] = json!({ "kind": "ConfigMap", "data": { "plugins": plugins } });
+    let ran = run(&[], &given);
+    assert!(
+        ran.stdout.contains("allowPrivilegeEscalation: false"),
+        "{}",
+        ran.text()
+    );
+    let ran = run(&["--plugins", "nowhere"], &given);
+    assert!(
+        ran.code != 0 && ran.stderr.contains("nowhere"),
+        "{}",
+        ran.text()
+    );
+    given["functionConfig"]["data"]["plugins"] = json!(["a"]);
+    let ran = run(&[], &given);
+    assert_eq!((ran.code, ran.stdout.as_str()), (1, ""));
+    assert!(
+        ran.stderr.contains("is no directory: write a text"),
+        "{}",
+        ran.text()
+    );
+}
+
+#[test]
+fn a_list_in_the_list_passes_no_chain_unnoticed() {
+    let mut given = list(&json!({ "name": "a", "image": "example.com/a:1" }));
+    let inner = json!([deployment(
+        &json!({ "name": "b", "image": "example.com/b:1" })
+    )]);
+    let inner = json!({ "apiVersion": "v1", "kind": "List", "items": inner });
+    given["items"].as_array_mut().expect("items").push(inner);
+    let Some(ran) = function(&given.to_string()) else {
+        return;
+    };
+    let printed = read(&ran.stdout);
+    assert_eq!((ran.code, &printed["items"]), (1, &given["items"]));
+    let place = "items[2]: document 3: it is a list";
+    assert!(ran.stderr.contains(place), "{}", ran.text());
+}
+
+#[test]
 fn a_post_renderer_needs_a_chain_and_objects() {
     let ran = podloom_in(&fixtures(), &["post-render"], "");
     assert!(

@@ -233,3 +233,33 @@ fn pods_go_where_the_image_runs() {
         }
     }
 }
+
+/// Argo CD shows no health of kinds that it is not told about.
+#[test]
+fn argo_cd_knows_the_health_of_every_kind() {
+    let known = read("deploy/gitops/argocd-cm.yaml");
+    let crds = root().join("crds");
+    let folders = [
+        "",
+        "split",
+        "portal",
+        "infrastructure",
+        "cleaner",
+        "rollout",
+    ];
+    let mut kinds = 0;
+    for entry in folders
+        .iter()
+        .flat_map(|it| fs::read_dir(crds.join(it)).unwrap())
+    {
+        let text = fs::read_to_string(entry.unwrap().path()).unwrap_or_default();
+        let field = |start: &str| text.lines().find_map(|line| line.strip_prefix(start));
+        let (Some(group), Some(kind)) = (field("  group: "), field("    kind: ")) else {
+            continue;
+        };
+        let key = format!("  resource.customizations.health.{group}_{kind}:");
+        assert!(known.contains(&key), "{key}");
+        kinds += 1;
+    }
+    assert!(kinds >= 12, "{kinds}");
+}
