@@ -130,26 +130,25 @@ fn chain_of(list: &Value, arguments: &FnArguments) -> Result<std::path::PathBuf,
     }
 }
 
-/// The items after the chain, and the notes of plugins.
+/// The items after the chain, if none has an error, and the notes of plugins.
 fn passed(
     items: &[Value],
     render: &RenderArguments,
     problems: &mut Problems,
 ) -> Result<(Vec<Value>, Vec<Diagnostic>), CommandError> {
     let mut found = Found::default();
-    let mut is_read = Vec::new();
     for (index, item) in items.iter().enumerate() {
         let text = serde_json::to_string(item).context("could not write an item")?;
         let mut read = manifest::parsed(&name_of(index), &text);
-        let is_itself = read.documents.iter().any(|it| it.value == *item);
-        is_read.push(is_itself);
+        // The items of a list are documents of their own.
+        let kind = item.get("kind");
+        let is_itself = read.documents.iter().any(|it| it.value.get("kind") == kind);
         if !is_itself && read.errors.is_empty() {
             let text = "it is a list, whose own items would not pass the chain: put these into the ResourceList";
             read.errors.push(Diagnostic::at(place_of(index), text));
         }
         found.errors.append(&mut read.errors);
-        let read = read.documents.into_iter();
-        found.documents.extend(read.filter(|_| is_itself));
+        found.documents.append(&mut read.documents);
     }
     manifest::name_templates(&mut found.documents, &render.pod_templates);
     let given = found.documents.len();
@@ -165,15 +164,8 @@ fn passed(
     problems.warnings.extend(said(Severity::Warning));
     let notes = said(Severity::Normal);
     sort(&mut problems.errors);
-    let mut rendered = outcomes.into_iter().filter_map(|it| it.rendered);
-    let values = items
-        .iter()
-        .zip(is_read)
-        .filter_map(|(item, is_read)| match is_read {
-            true => rendered.next().map(|it| it.value),
-            false => Some(item.clone()),
-        });
-    Ok((values.collect(), notes))
+    let rendered = outcomes.into_iter().filter_map(|it| it.rendered);
+    Ok((rendered.map(|it| it.value).collect(), notes))
 }
 
 /// What messages call an item, as its file.
