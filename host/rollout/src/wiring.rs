@@ -1,6 +1,8 @@
 //! What wakes ChainRollouts: themselves. Pods are only counted: a rollout is judged every few seconds anyway.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::{self, BoxFuture};
 use futures::{FutureExt, StreamExt};
@@ -14,11 +16,18 @@ use podloom_engine::scope::WatchScope;
 use podloom_engine::watch::{watch_config, watch_events};
 use podloom_engine::wiring::Wiring;
 use tokio::sync::SetOnce;
+use tokio::time::{sleep, timeout};
 
 use crate::kind::RolloutKind;
 use crate::metrics::{RolloutMetrics, phase};
 use crate::pod::WatchedPod;
 use crate::tally::Tally;
+
+/// How long nothing came when all that had come was read.
+const GAP: Duration = Duration::from_millis(10);
+/// How long the judge then reads nothing. Woken for each event alone, it would cost more than what it does with them; the numbers are
+/// judged every few seconds anyway.
+const REST: Duration = Duration::from_secs(1);
 
 /// What the controller runs with.
 #[derive(Clone, Debug)]
@@ -96,16 +105,23 @@ fn count_pods(
             tracing::debug!(error = plain(error), "could not watch pods");
         },
     );
-    let counting = events.for_each(move |event| {
-        if let Ok(event) = event {
-            tally.see(watch, &event, clock.now());
-            if matches!(event, Event::InitDone) {
-                // The second list is no news.
-                let _ = listed.set(());
+    let counting = async move {
+        let mut events = pin!(events);
+        loop {
+            match timeout(GAP, events.next()).await {
+                Ok(Some(Ok(event))) => {
+                    tally.see(watch, &event, clock.now());
+                    if matches!(event, Event::InitDone) {
+                        // The second list is no news.
+                        let _ = listed.set(());
+                    }
+                }
+                Ok(Some(Err(_))) => {}
+                Ok(None) => return,
+                Err(_) => sleep(REST).await,
             }
         }
-        future::ready(())
-    });
+    };
     let waiting = async move {
         waiting.wait().await;
     };
