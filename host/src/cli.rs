@@ -43,7 +43,7 @@ pub(crate) use plugin::{
 pub(crate) use rbac::{RbacArguments, Whose};
 pub(crate) use rollout::{PodsArguments, RolloutArguments, RolloutCommand, StatusArguments};
 pub(crate) use run::{OwnPodArguments, RunArguments};
-pub(crate) use webhook::Heal;
+pub(crate) use webhook::{Heal, ReportGroup};
 
 /// A Kubernetes operator that creates pods for browser sessions, and changes them with a chain of sandboxed WebAssembly plugins.
 #[derive(Debug, Parser)]

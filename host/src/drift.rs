@@ -15,6 +15,7 @@ use podloom_mutators::Chain;
 
 pub(crate) use self::judge::{Expected, Judge, Need, Owner, Pod, Unwanted};
 pub(crate) use self::read::{each_pod, scan};
+pub(crate) use self::report::reported;
 pub(crate) use self::tally::Counts;
 pub(crate) use self::webhook::hooks_for_new_pods;
 use crate::cli::DriftArguments;
@@ -40,6 +41,8 @@ pub(crate) enum Reader {
     Person,
     /// The operator, which has reviews to answer meanwhile, and needs only the counts of namespaces.
     Operator,
+    /// The operator, for reports: it needs what a person does.
+    Reporter,
 }
 
 /// What is not known of a pod.

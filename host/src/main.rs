@@ -25,6 +25,7 @@ mod output;
 mod plugin;
 mod rbac;
 mod render;
+mod reports;
 mod rollout;
 mod run;
 mod sbom;

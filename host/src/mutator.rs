@@ -24,6 +24,7 @@ use tracing::{Instrument, Span};
 pub(crate) use self::recent::{RecentPod, RecentPods};
 pub(crate) use self::split::{Chains, Split};
 pub(crate) use self::witness::{Seen, Witness};
+use crate::reports::Findings;
 use crate::traces;
 
 /// How long an interrupted plugin may still run after the deadline. With it the result lists what the plugin did.
@@ -43,6 +44,8 @@ pub(crate) struct ChainMutator {
     pub(crate) split: Option<Arc<Split>>,
     /// Remembers the latest pods, if there is a console that shows them.
     pub(crate) recent: Option<Arc<RecentPods>>,
+    /// Notes which pods are rejected, if there are reports that say so.
+    pub(crate) findings: Option<Arc<Findings>>,
 }
 
 /// What happens to pods while no chain is loaded.
@@ -70,6 +73,7 @@ impl ChainMutator {
             witness: None,
             split: None,
             recent: None,
+            findings: None,
         }
     }
 
@@ -79,12 +83,19 @@ impl ChainMutator {
         pod: Value,
         request: PodRequest,
     ) -> Result<Result<MutatedPod, RejectedPod>, ChainPanicked> {
-        let Some(recent) = &self.recent else {
-            return self.pass_by(pod, request).await;
-        };
-        let (pod_now, began) = (RecentPod::of(&request), Instant::now());
+        let recent = self.recent.as_ref();
+        let recent = recent.map(|recent| (recent, RecentPod::of(&request), Instant::now()));
+        // Nobody gets the pod of a dry run, and one that is changed is there already.
+        let findings = self.findings.as_ref();
+        let findings = findings.filter(|_| !request.dry_run && request.later.is_none());
+        let findings = findings.map(|it| (it, request.namespace.clone(), request.owner.clone()));
         let result = self.pass_by(pod, request).await;
-        recent.add(pod_now, began, result.as_ref().ok());
+        if let Some((recent, pod, began)) = recent {
+            recent.add(pod, began, result.as_ref().ok());
+        }
+        if let Some(((findings, namespace, owner), result)) = findings.zip(result.as_ref().ok()) {
+            findings.passed((&namespace, &owner), result);
+        }
         result
     }
 

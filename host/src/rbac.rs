@@ -22,6 +22,7 @@ pub(crate) fn run(arguments: &RbacArguments) -> Result<(), CommandError> {
         Whose::Drift => vec![of_leader(&background::DRIFT, arguments)?],
         Whose::Gate => vec![of_leader(&background::GATE, arguments)?],
         Whose::Heal => vec![of_leader(&background::HEAL, arguments)?],
+        Whose::Reports => vec![of_leader(&background::REPORTS, arguments)?],
         Whose::Rollout => {
             let (webhook, namespace) = (&arguments.webhook_name, &arguments.operator_namespace);
             vec![background::manifests(

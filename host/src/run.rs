@@ -13,6 +13,7 @@ mod loading;
 mod metrics;
 mod parts;
 mod preflight;
+mod reports;
 mod rollout;
 mod server;
 mod state;
@@ -86,6 +87,8 @@ fn contradiction(arguments: &RunArguments) -> Option<String> {
         ));
     } else if !has_webhook && !arguments.webhook.drift_interval.is_zero() {
         "--webhook-drift-interval needs --webhook: the replicas that serve the webhooks look for pods that missed them"
+    } else if !has_webhook && !arguments.webhook.reports.is_empty() {
+        "--webhook-reports needs --webhook: the replicas that serve the webhooks write the reports"
     } else if !has_webhook && arguments.webhook.gate {
         "--webhook-gate needs --webhook: the replicas that serve the webhooks open the gate"
     } else if !has_webhook && arguments.webhook.heal.how.is_some() {

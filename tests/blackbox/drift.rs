@@ -6,10 +6,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, ResourceExt};
 use podloom_tests::webhook::{Policy, Route, STAMP, Webhook, address, dry_run, plain_pod};
 use podloom_tests::{Bundle, Cluster, Operator, Scene, binary, blackbox_on, eventually};
 use serde_json::{Value, json};
@@ -149,16 +148,7 @@ async fn configure(scene: &Scene, webhook: &Webhook) {
         "op": "add", "path": "/webhooks/0/namespaceSelector/matchLabels/mutate", "value": "enabled",
     }]);
     change(scene, webhook, &patch);
-    // Times are in seconds, and pods of the same one count as older.
-    let configurations: Api<MutatingWebhookConfiguration> = Api::all(scene.client.clone());
-    let made = configurations.get(&webhook.name).await.unwrap();
-    let made = made.creation_timestamp();
-    eventually("the next second has begun", async || {
-        let pod = scene.pods().create(&dry_run(), &plain_pod("probe")).await;
-        let now = pod.unwrap().creation_timestamp();
-        (now > made).then_some(()).ok_or_else(|| format!("{now:?}"))
-    })
-    .await;
+    webhook.is_older(scene).await;
 }
 
 fn change(scene: &Scene, webhook: &Webhook, patch: &Value) {

@@ -87,6 +87,7 @@ mod portal_scopes;
 mod refused;
 mod reload;
 mod replicas;
+mod reports;
 mod rights;
 mod rollout;
 mod signed;

@@ -1,4 +1,4 @@
-//! What the tools of others make of our objects: Flux and Argo CD, with what `deploy/gitops` tells them.
+//! What the tools of others make of our objects: Flux and Argo CD, with what `deploy/gitops` tells them, and those that show reports.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -80,6 +80,15 @@ fn flux(object: &Value) -> Option<String> {
     let states = [("failed", "Failed"), ("current", "Current")];
     let found = states.into_iter().find(|(which, _)| holds(which));
     Some(found.map_or("InProgress", |(_, state)| state).to_owned())
+}
+
+/// Reads a report as those do who show it. Returns its summary, and a line for each result, as `fail drift/missed Deployment/web: ...`.
+#[must_use]
+pub fn report(report: &Value) -> (Value, Vec<String>) {
+    let [read] = asked(&[json!({ "report": report })]);
+    let lines = text(&read, "message");
+    let summary = serde_json::from_str(&text(&read, "status"));
+    (summary.unwrap(), lines.lines().map(str::to_owned).collect())
 }
 
 fn asked<const N: usize>(questions: &[Value; N]) -> [Value; N] {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::PostParams;
 use kube::{Api, Client, ResourceExt};
@@ -121,6 +122,19 @@ impl Webhook {
         let mut webhook = self.webhook("pods", address, "/mutate/pods", policy);
         webhook["rules"] = rules("", &["CREATE"], "pods");
         self.apply("MutatingWebhookConfiguration", &[webhook]);
+    }
+
+    /// Waits until new pods are younger than the configuration: times are in seconds, and pods of the same one count as older.
+    pub async fn is_older(&self, scene: &Scene) {
+        let configurations: Api<MutatingWebhookConfiguration> = Api::all(self.client.clone());
+        let made = configurations.get(&self.name).await.unwrap();
+        let made = made.creation_timestamp();
+        eventually("the next second has begun", async || {
+            let pod = scene.pods().create(&dry_run(), &plain_pod("probe")).await;
+            let now = pod.unwrap().creation_timestamp();
+            (now > made).then_some(()).ok_or_else(|| format!("{now:?}"))
+        })
+        .await;
     }
 
     /// As [`configure`](Self::configure), and what is changed in pods that exist, as `deploy/options/updates` does.

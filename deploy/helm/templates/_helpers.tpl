@@ -144,7 +144,7 @@ projected:
 {{- fail "webhook.gate.enabled needs webhook.enabled: the webhook opens the gate" -}}
 {{- end -}}
 {{- if not .Values.webhook.enabled -}}
-{{- range list "heal" "updates" "workloads" -}}
+{{- range list "heal" "reports" "updates" "workloads" -}}
 {{- if get $.Values.webhook . -}}
 {{- fail (printf "webhook.%s needs webhook.enabled: the webhook does it" .) -}}
 {{- end -}}

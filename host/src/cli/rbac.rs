@@ -82,6 +82,8 @@ pub(crate) enum Whose {
     /// The rights to have pods replaced that missed the chain: a ClusterRole, bound to the ServiceAccount of the webhooks for podloom run
     /// --webhook-heal. People who run podloom drift --repair need the same rights, besides those to look for drift.
     Heal,
+    /// The rights to write reports: a ClusterRole, bound to the ServiceAccount of the webhooks for podloom run --webhook-reports.
+    Reports,
     /// The rights to follow a ChainRollout: a Role in the operator's namespace, bound to the ServiceAccounts of all that passes pods
     /// through the chain, for podloom run --rollout.
     Rollout,

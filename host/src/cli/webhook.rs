@@ -126,6 +126,12 @@ pub(crate) struct WebhookArguments {
     #[command(flatten)]
     pub(crate) heal: HealArguments,
 
+    /// Write what was found as reports of this API group, one for each namespace and one for the cluster: denials, drift if somebody looks
+    /// for it, what a candidate would reject, rollouts that were taken back, and a chain that cannot be loaded. Give both groups for both
+    /// kinds of reports. Needs the CRDs of the group, and the rights that podloom rbac --for reports prints. By default there are none.
+    #[arg(id = "webhook_reports", long = "webhook-reports", value_name = "GROUP", env = "PODLOOM_WEBHOOK_REPORTS", value_delimiter = ',', value_parser = report_group())]
+    pub(crate) reports: Vec<ReportGroup>,
+
     /// Serve without TLS, to measure what TLS costs. The API server never connects without TLS.
     #[arg(long = "webhook-without-tls", hide = true)]
     pub(crate) without_tls: bool,
@@ -180,6 +186,27 @@ impl Heal {
             Self::Evict => "evict",
         }
     }
+}
+
+/// The API group of reports.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum ReportGroup {
+    OpenReports,
+    WgPolicy,
+}
+
+impl ReportGroup {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::OpenReports => "openreports.io",
+            Self::WgPolicy => "wgpolicyk8s.io",
+        }
+    }
+}
+
+fn report_group() -> impl TypedValueParser<Value = ReportGroup> {
+    use ReportGroup::{OpenReports, WgPolicy};
+    one_of([OpenReports, WgPolicy].map(|it| (it.as_str(), "", it)))
 }
 
 fn heal() -> impl TypedValueParser<Value = Heal> {

@@ -339,7 +339,7 @@ impl Pace {
     /// Says how long this task has worked. Others run before it goes on, and it can be dropped here.
     async fn worked(&mut self, worked: Duration) {
         self.worked += worked;
-        if self.reader == Reader::Operator && self.worked >= WORK {
+        if self.reader != Reader::Person && self.worked >= WORK {
             sleep(self.worked * REST).await;
             self.worked = Duration::ZERO;
         } else {

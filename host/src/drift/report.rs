@@ -12,6 +12,7 @@ use crate::explain::{and_more, count, table};
 use crate::feed::Skipped;
 use crate::output;
 use crate::output::{QUIET, REMOVED, TITLE, WARNING, paint};
+use crate::reports::{Key, Policy};
 
 /// Prints the report on standard output.
 pub(super) fn print(
@@ -68,6 +69,39 @@ pub(super) fn json_of(findings: &Findings) -> Value {
         "leftOut": findings.left_out,
         "skipped": findings.skipped,
     })
+}
+
+/// What reports say: of each owner in its namespace.
+pub(crate) fn reported(findings: &Findings) -> Vec<(String, Key, String)> {
+    let kinds = [
+        ("missed", "missed the chain", &findings.missed),
+        (
+            "changed",
+            "passed the chain and were changed after it",
+            &findings.changed,
+        ),
+        (
+            "ephemeral",
+            "have ephemeral containers that the chain would deny or change",
+            &findings.ephemeral,
+        ),
+    ];
+    let reported = kinds.into_iter().flat_map(|(rule, what, rows)| {
+        rows.iter().map(move |row| {
+            let about = match row.kind.as_str() {
+                MORE_OWNERS => ("", ""),
+                kind => (kind, row.name.as_str()),
+            };
+            let details: String = details(row).iter().map(|it| format!("; {it}")).collect();
+            let text = format!("{} {what}{details}. {}", count(row.pods, "pod"), mend(row));
+            (
+                row.namespace.clone(),
+                Key::of(Policy::Drift, rule, about),
+                text,
+            )
+        })
+    });
+    reported.collect()
 }
 
 fn rows(rows: &[Row]) -> Value {

@@ -78,7 +78,7 @@ type Rows = BTreeMap<(String, String, String), Row>;
 impl Named {
     fn add(&mut self, name: &str, reader: Reader) {
         self.pods += 1;
-        if self.names.len() < NAMES && reader == Reader::Person {
+        if self.names.len() < NAMES && reader != Reader::Operator {
             self.names.push(name.to_owned());
         }
     }

@@ -226,6 +226,54 @@ pub(super) const ROLLOUT: Background = Background {
     ],
 };
 
+/// The kinds of reports, and what is done with each: a name says which one may be changed, but not which one may be created.
+const OPEN_REPORTS: &str = "openreports.io";
+const WG_POLICY: &str = "wgpolicyk8s.io";
+const TO_FIND: &[&str] = &["list", "create"];
+const TO_CHANGE: &[&str] = &["get", "update", "delete"];
+
+const fn own_report(group: &'static str, resource: &'static str) -> Right {
+    Right {
+        is_named: true,
+        ..right(group, resource, TO_CHANGE, "Changes its own.")
+    }
+}
+
+/// Writing reports.
+pub(super) const REPORTS: Background = Background {
+    name: "reports",
+    at_home: &[],
+    header: &[
+        "The rights to write reports, as printed by podloom rbac --for reports.",
+        "Those of the group that you do not use can be left out.",
+    ],
+    rules: &[
+        right(
+            OPEN_REPORTS,
+            "reports",
+            TO_FIND,
+            "The reports of namespaces. Without this right there are none.",
+        ),
+        own_report(OPEN_REPORTS, "reports"),
+        right(
+            OPEN_REPORTS,
+            "clusterreports",
+            TO_FIND,
+            "The report of the cluster. Without this right there is none.",
+        ),
+        own_report(OPEN_REPORTS, "clusterreports"),
+        right(
+            WG_POLICY,
+            "policyreports",
+            TO_FIND,
+            "The same, for the other group.",
+        ),
+        own_report(WG_POLICY, "policyreports"),
+        right(WG_POLICY, "clusterpolicyreports", TO_FIND, "The same."),
+        own_report(WG_POLICY, "clusterpolicyreports"),
+    ],
+};
+
 /// A role, bound to the account of the webhooks, or to those of several duties.
 pub(super) fn manifests(of: &Background, webhook: &str, namespace: &str) -> String {
     let names = GivenNames {

@@ -36,6 +36,7 @@ use self::results::{COMPARED, Pair, Results, compared};
 use crate::cli::RunArguments;
 use crate::compare::{Difference, OwnContainers, outcome};
 use crate::mutator::{Seen, Split, Witness, try_here};
+use crate::reports::Findings;
 use crate::run::capacity::serving_engine;
 
 /// The candidate, and what it would have made of the pods.
@@ -46,6 +47,8 @@ pub(crate) struct CandidateChain {
     /// Sees the pods.
     pub(super) witness: Arc<Witness>,
     results: Arc<Mutex<Results>>,
+    /// For reports, if there are any.
+    findings: Option<Arc<Findings>>,
     metrics: CandidateMetrics,
 }
 
@@ -54,6 +57,7 @@ impl CandidateChain {
     pub(super) fn of(
         arguments: &RunArguments,
         serving: &Arc<Slot>,
+        findings: Option<&Arc<Findings>>,
         registry: &mut Registry,
     ) -> (Option<Arc<Self>>, Option<Receiver<Seen>>) {
         if !arguments.needs_chain() || arguments.candidate.is_none() {
@@ -68,6 +72,7 @@ impl CandidateChain {
             slot,
             witness: Arc::new(witness),
             results: Arc::default(),
+            findings: findings.cloned(),
             metrics,
         };
         (Some(Arc::new(candidate)), Some(seen))
@@ -103,6 +108,7 @@ impl CandidateChain {
             candidate: Arc::clone(&self.slot),
             split: self.split.clone(),
             results: Arc::clone(&self.results),
+            findings: self.findings.clone(),
             metrics: self.metrics.clone(),
         };
         // Not a thread of the runtime: its priority cannot be raised again.
@@ -121,6 +127,11 @@ impl CandidateChain {
             stop.cancelled().await;
         };
         Ok(load.boxed())
+    }
+
+    /// Where it is loaded to.
+    pub(super) fn slot(&self) -> &Arc<Slot> {
+        &self.slot
     }
 
     /// It cannot be loaded: nobody has to wait for that.
@@ -205,6 +216,8 @@ struct Worker {
     candidate: Arc<Slot>,
     split: Option<Arc<Split>>,
     results: Arc<Mutex<Results>>,
+    /// For reports, if there are any.
+    findings: Option<Arc<Findings>>,
     metrics: CandidateMetrics,
 }
 
@@ -283,6 +296,10 @@ impl Worker {
             && is_new
         {
             split.tried((serving, &pair.candidate), &owner, compared);
+        }
+        if let Some(findings) = self.findings.as_ref().filter(|_| is_new) {
+            let place = (namespace.as_str(), owner.as_str());
+            findings.compared(place, &pair.candidate, difference.as_ref());
         }
         let mut results = lock(&self.results);
         let results = results.of(Some(pair), self.metrics.dropped().get());

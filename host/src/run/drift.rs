@@ -18,9 +18,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::parts::Parts;
 use super::state::OperatorState;
-use crate::drift::{Counts, Reader, Scope, Unclear, scan};
+use crate::drift::{Counts, Reader, Scope, Unclear, reported, scan};
 use crate::error::CommandError;
 use crate::mutator::Chains;
+use crate::reports::{Findings, Key, Policy};
 
 /// How long one look at the cluster may take.
 const TIMEOUT: Duration = Duration::from_secs(600);
@@ -35,10 +36,19 @@ pub(super) struct DriftTask {
     chains: Chains,
     interval: Duration,
     metrics: DriftMetrics,
+    /// For reports, if there are any.
+    findings: Option<Arc<Findings>>,
 }
 
-/// What was found, by namespace, and what could not be read.
-type Found = (Vec<(String, Counts)>, Vec<String>);
+/// What was found.
+#[derive(Default)]
+struct Found {
+    counts: Vec<(String, Counts)>,
+    /// What could not be read.
+    skipped: Vec<String>,
+    /// For reports: what is said of each owner.
+    reported: Vec<(String, Key, String)>,
+}
 
 impl DriftTask {
     /// None if it is switched off.
@@ -55,7 +65,10 @@ impl DriftTask {
             namespace,
             selector: None,
             webhook: webhook.name.clone(),
-            reader: Reader::Operator,
+            reader: match state.findings {
+                Some(_) => Reader::Reporter,
+                None => Reader::Operator,
+            },
         };
         let namespaces = parts.arguments.namespaces();
         let scopes = match namespaces.is_empty() {
@@ -69,6 +82,7 @@ impl DriftTask {
             chains: state.chains(),
             interval: webhook.drift_interval,
             metrics: DriftMetrics::collected(registry),
+            findings: state.findings.clone(),
         })
     }
 
@@ -88,8 +102,12 @@ impl DriftTask {
                     self.metrics.looked("failed");
                     tracing::warn!(error, "could not look for drift");
                 }
-                Ok(Some((counts, skipped))) => {
-                    self.metrics.show(counts, !skipped.is_empty());
+                Ok(Some(found)) => {
+                    let skipped = found.skipped;
+                    self.metrics.show(found.counts, !skipped.is_empty());
+                    if let Some(findings) = &self.findings {
+                        findings.all_of(Policy::Drift, found.reported);
+                    }
                     if skipped != known {
                         for skipped in &skipped {
                             tracing::warn!(skipped, "cannot see everything that drifted");
@@ -133,10 +151,13 @@ pub(super) async fn apart<T: Send + 'static>(
 }
 
 async fn look(client: &Client, scopes: &[Scope], chain: &Chain) -> Result<Found, CommandError> {
-    let (mut counts, mut skipped) = (Vec::new(), Vec::new());
+    let mut found = Found::default();
     for scope in scopes {
         let findings = scan(client, scope, Some(chain)).await?;
-        counts.extend(findings.namespaces);
+        if scope.reader == Reader::Reporter {
+            found.reported.extend(reported(&findings));
+        }
+        found.counts.extend(findings.namespaces);
         let texts = findings
             .skipped
             .iter()
@@ -152,12 +173,17 @@ async fn look(client: &Client, scopes: &[Scope], chain: &Chain) -> Result<Found,
         let unclear = unclear.filter(|(it, _)| findings.unclear.contains_key(it));
         let unclear = unclear.map(|(_, text)| (*text).to_owned());
         for text in texts.chain(unclear) {
-            if !skipped.contains(&text) {
-                skipped.push(text);
+            if !found.skipped.contains(&text) {
+                found.skipped.push(text);
             }
         }
     }
-    Ok((counts, skipped))
+    if !found.skipped.is_empty() && scopes.iter().any(|it| it.reader == Reader::Reporter) {
+        let key = Key::of(Policy::Drift, "incomplete", ("", ""));
+        let text = found.skipped.join("; ");
+        found.reported.push((String::new(), key, text));
+    }
+    Ok(found)
 }
 
 /// How many namespaces are shown by name.

@@ -140,6 +140,21 @@ impl Follower {
             .cloned()
     }
 
+    /// Namespace and name of the ChainRollout that took its candidate back, and why; none if it did not.
+    pub(super) fn taken_back(&self) -> Option<(String, String, String)> {
+        let rollout = self.rollout()?;
+        let status = rollout.status.as_ref()?;
+        let is_taken_back = status.phase == Some(RolloutPhase::RolledBack);
+        let why = status.message.clone().unwrap_or_default();
+        is_taken_back.then(|| {
+            (
+                rollout.namespace().unwrap_or_default(),
+                rollout.name_any(),
+                why,
+            )
+        })
+    }
+
     /// What the console shows of it, counted by all replicas; null without a ChainRollout.
     pub(super) fn shown(&self) -> Value {
         let Some(rollout) = self.rollout() else {

@@ -17,6 +17,7 @@ use super::candidate::CandidateChain;
 use super::history::History;
 use super::rollout::Follower;
 use crate::mutator::{Chains, FastLane, NoChainPolicy};
+use crate::reports::Findings;
 
 /// The state of the process, shared by all tasks.
 pub(crate) struct OperatorState {
@@ -32,6 +33,8 @@ pub(crate) struct OperatorState {
     pub(super) follower: Option<Arc<Follower>>,
     /// What the console shows of the past; none if it is off.
     pub(super) history: Option<Arc<History>>,
+    /// What was found, for reports; none if there are none.
+    pub(super) findings: Option<Arc<Findings>>,
     /// The enabled duties.
     pub(super) duties: Vec<Arc<DutyState>>,
     /// The certificate of the webhooks; none if they are off or served without TLS.
@@ -126,6 +129,7 @@ impl OperatorState {
             candidate: None,
             follower: None,
             history: None,
+            findings: None,
             duties,
             certificate: None,
             stop,

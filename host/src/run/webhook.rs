@@ -29,6 +29,7 @@ use super::duty::Work;
 use super::gate::GateTask;
 use super::heal::HealTask;
 use super::parts::{Parts, own_namespace};
+use super::reports::ReportsTask;
 use super::state::OperatorState;
 use crate::manifest::{self, NamedTemplate};
 use crate::render;
@@ -141,6 +142,7 @@ pub(super) struct Leading {
     drift: Option<DriftTask>,
     gate: Option<GateTask>,
     heal: Option<HealTask>,
+    reports: Option<ReportsTask>,
 }
 
 impl Leading {
@@ -148,6 +150,7 @@ impl Leading {
         parts: &Parts<'_>,
         state: &OperatorState,
         certificates: Option<&Certificates>,
+        reports: Option<ReportsTask>,
         registry: &mut Registry,
     ) -> Self {
         Self {
@@ -155,6 +158,7 @@ impl Leading {
             drift: DriftTask::of(parts, state, registry),
             gate: GateTask::of(parts, state, registry),
             heal: HealTask::of(parts, state, registry),
+            reports,
         }
     }
 }
@@ -167,12 +171,14 @@ pub(super) fn lead(leading: Leading) -> Work {
             drift,
             gate,
             heal,
+            reports,
         } = leading.clone();
         let stop = duty.stop.clone();
         let never = || future::pending().boxed();
         let looking = drift.map_or_else(never, |drift| drift.run().boxed());
         let opening = gate.map_or_else(never, |gate| gate.run().boxed());
         let healing = heal.map_or_else(never, |heal| heal.run().boxed());
+        let reporting = reports.map_or_else(never, |reports| reports.lead().boxed());
         let issuing = async move {
             match certificates {
                 Some(Certificates {
@@ -189,6 +195,7 @@ pub(super) fn lead(leading: Leading) -> Work {
                 () = looking => Ok(()),
                 () = opening => Ok(()),
                 () = healing => Ok(()),
+                () = reporting => Ok(()),
             }
         }
         .boxed()
@@ -200,6 +207,7 @@ pub(super) fn task(
     parts: &Parts<'_>,
     certificates: Option<Certificates>,
     mutator: Arc<dyn PodMutator>,
+    reports: Option<ReportsTask>,
     (registry, stop): (&mut Registry, &CancellationToken),
 ) -> Result<Option<BoxFuture<'static, ()>>> {
     let arguments = &parts.arguments.webhook;
@@ -231,7 +239,8 @@ pub(super) fn task(
         end,
     };
     let keeping = certificates.map(|it| it.serve(CancellationToken::new()));
-    let background = future::join3(OptionFuture::from(keeping), watching, following);
+    let writing = OptionFuture::from(reports.map(ReportsTask::write));
+    let background = future::join4(OptionFuture::from(keeping), watching, following, writing);
     Ok(Some(
         serve(server, listener, arguments.drain, background).boxed(),
     ))

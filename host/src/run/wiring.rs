@@ -32,12 +32,14 @@ use super::loading::{self, Loading};
 use super::metrics::{DutyMetrics, ProcessMetrics};
 use super::parts::{self, Parts};
 use super::preflight::Preflight;
+use super::reports::ReportsTask;
 use super::rollout::Follower;
 use super::state::{DutyState, OperatorState};
 use super::webhook::{self, Certificates, Leading};
 use crate::cli::{PortalArguments, RunArguments};
 use crate::client::{self, Requests};
 use crate::mutator::{ChainMutator, InTurns, NoChainPolicy};
+use crate::reports::Findings;
 use crate::traces::Exporter;
 
 /// All parts of the operator.
@@ -81,7 +83,9 @@ pub(super) fn operator(
     };
     let certificates = Certificates::of(&parts, ours)?;
     let slot = Arc::default();
-    let (candidate, seen) = CandidateChain::of(arguments, &slot, ours);
+    let findings = !arguments.webhook.reports.is_empty();
+    let findings = findings.then(Arc::<Findings>::default);
+    let (candidate, seen) = CandidateChain::of(arguments, &slot, findings.as_ref(), ours);
     let identity = parts::identity(&arguments.own_pod);
     let split = candidate.as_ref().and_then(|it| it.split.clone());
     let follower = split.map(|split| Follower::of(&parts, split, identity.clone()));
@@ -90,10 +94,12 @@ pub(super) fn operator(
         slot,
         candidate,
         follower,
+        findings,
         certificate,
         ..operator_state(&parts, &duty_metrics, stop)
     });
-    let leading = Leading::of(&parts, &state, certificates.as_ref(), ours);
+    let reports = ReportsTask::of(&parts, &state, ours);
+    let leading = Leading::of(&parts, &state, certificates.as_ref(), reports.clone(), ours);
     let duties = arguments.duties().into_iter().zip(&state.duties);
     let duty_tasks = duties.map(|(duty, duty_state)| {
         let row = duty.row();
@@ -110,7 +116,7 @@ pub(super) fn operator(
     let duty_tasks = duty_tasks.collect::<Result<Vec<_>>>()?;
     let loading = loading::of(&parts, &state, seen, ours)?;
     let mutator = Arc::new(mutator(&parts, &state));
-    let webhook = webhook::task(&parts, certificates, mutator, (ours, stop))?;
+    let webhook = webhook::task(&parts, certificates, mutator, reports, (ours, stop))?;
     let operator = Operator {
         state,
         registry: Arc::new(registry),
@@ -343,6 +349,7 @@ fn mutator(parts: &Parts<'_>, state: &OperatorState) -> ChainMutator {
         split: state.candidate.as_ref().and_then(|it| it.split.clone()),
         witness: state.candidate.as_ref().map(|it| Arc::clone(&it.witness)),
         recent: state.history.as_ref().map(|it| Arc::clone(&it.pods)),
+        findings: state.findings.clone(),
     }
 }
 

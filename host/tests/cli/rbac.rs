@@ -5,7 +5,7 @@ use std::fs;
 use super::{podloom, root};
 
 /// The files of deploy/, and the commands that print them.
-const FILES: [(&str, &[&str]); 26] = [
+const FILES: [(&str, &[&str]); 27] = [
     ("controllers/browser/rbac.yaml", &["rbac"]),
     (
         "controllers/browser/users.yaml",
@@ -73,6 +73,7 @@ const FILES: [(&str, &[&str]); 26] = [
     ("options/drift/rbac.yaml", &["rbac", "--for", "drift"]),
     ("options/gate/rbac.yaml", &["rbac", "--for", "gate"]),
     ("options/heal/rbac.yaml", &["rbac", "--for", "heal"]),
+    ("options/reports/rbac.yaml", &["rbac", "--for", "reports"]),
     ("namespaced/rbac.yaml", &["rbac", "--namespace", "browsers"]),
     // The chart replaces the namespace by those of its values.
     (

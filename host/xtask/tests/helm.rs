@@ -9,7 +9,7 @@ const CHART: &str = "deploy/helm";
 /// The files of the chart that are copies, and of what: a file, or all YAML files of a directory.
 ///
 /// They are no links, since Flux follows none that leads out of a chart.
-const COPIES: [(&str, &str); 28] = [
+const COPIES: [(&str, &str); 29] = [
     ("crds/browser", "crds"),
     ("crds/portal", "crds/portal"),
     ("crds/infrastructure", "crds/infrastructure"),
@@ -27,6 +27,7 @@ const COPIES: [(&str, &str); 28] = [
     ("rbac/drift.yaml", "deploy/options/drift/rbac.yaml"),
     ("rbac/gate.yaml", "deploy/options/gate/rbac.yaml"),
     ("rbac/heal.yaml", "deploy/options/heal/rbac.yaml"),
+    ("rbac/reports.yaml", "deploy/options/reports/rbac.yaml"),
     ("rbac/follow.yaml", "deploy/options/rollout/rbac.yaml"),
     (
         "users/browser.yaml",

@@ -12,7 +12,7 @@ use podloom_tests::{MountedBundle, Operator, Scene, eventually};
 use serde_json::{Value, json};
 
 /// How the operator runs, besides the flags that name something of the test.
-const FLAGS: [&str; 23] = [
+const FLAGS: [&str; 24] = [
     "--controllers",
     "browser,portal,infrastructure,cleaner",
     "--webhook",
@@ -23,6 +23,7 @@ const FLAGS: [&str; 23] = [
     "1s",
     "--webhook-gate",
     "--webhook-heal",
+    "--webhook-reports=openreports.io",
     "--plugins-scan",
     "1s",
     "--portal-relay-observation",

@@ -3,20 +3,26 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
+	"github.com/openreports/reports-api/apis/openreports.io/v1alpha1"
 	lua "github.com/yuin/gopher-lua"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/json"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
 )
 
-// A question: the object, and Argo CD's health script for its kind; without one, kstatus is asked.
+// A question: the object, and Argo CD's health script for its kind; without one, kstatus is asked. Or a report, which is read as its
+// consumers read it.
 type question struct {
-	Object map[string]any `json:"object"`
-	Lua    string         `json:"lua"`
+	Object map[string]any  `json:"object"`
+	Lua    string          `json:"lua"`
+	Report json.RawMessage `json:"report"`
 }
 
 type answer struct {
@@ -40,8 +46,11 @@ func main() {
 
 func answered(line []byte) (answer, error) {
 	var asked question
-	if err := json.Unmarshal(line, &asked); err != nil {
+	if err := utiljson.Unmarshal(line, &asked); err != nil {
 		return answer{}, err
+	}
+	if asked.Report != nil {
+		return report(asked.Report)
 	}
 	if asked.Lua != "" {
 		return health(asked)
@@ -51,6 +60,27 @@ func answered(line []byte) (answer, error) {
 		return answer{}, err
 	}
 	return answer{string(result.Status), result.Message}, nil
+}
+
+// As consumers of reports do it, but for a field that they do not know, which is an error here. The status is the summary, the message
+// has a line for each result.
+func report(text []byte) (answer, error) {
+	var read v1alpha1.Report
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&read); err != nil {
+		return answer{}, err
+	}
+	var lines []string
+	for _, result := range read.Results {
+		about := ""
+		for _, subject := range result.Subjects {
+			about += subject.Kind + "/" + subject.Name
+		}
+		lines = append(lines, fmt.Sprintf("%s %s/%s %s: %s", result.Result, result.Policy, result.Rule, about, result.Description))
+	}
+	summary, err := json.Marshal(read.Summary)
+	return answer{string(summary), strings.Join(lines, "\n")}, err
 }
 
 // As Argo CD does it: the script sees the object as the global obj, and returns a table with status and message.

@@ -94,6 +94,14 @@ pub enum BuildError {
     /// `go build` could not be started.
     #[error("could not start go build")]
     Start(#[source] io::Error),
+    /// A module that it needs could not be had.
+    #[error("go mod download {module} failed:\n{output}")]
+    Download {
+        /// Its path.
+        module: &'static str,
+        /// What Go says.
+        output: String,
+    },
     /// `go build` failed.
     #[error("go build {package} failed; the whole output is in {}:\n{output}", log.display())]
     Failed {
@@ -174,6 +182,27 @@ impl Module {
         ];
         let texts = texts.iter().chain(self.sources).copied();
         cache::cache(self.title, texts).ok_or(BuildError::NoCache)
+    }
+
+    /// Where the source of a module is that this one needs. It is downloaded first if it is not in Go's cache.
+    ///
+    /// # Errors
+    ///
+    /// Fails if Go is missing, or if the module cannot be downloaded.
+    pub fn source(&self, module: &'static str) -> Result<PathBuf, BuildError> {
+        let run = |arguments: &[&str]| {
+            let output = self.go().args(arguments).arg(module).output();
+            let output = output.map_err(BuildError::Start)?;
+            match output.status.success() {
+                true => Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
+                false => Err(BuildError::Download {
+                    module,
+                    output: String::from_utf8_lossy(&output.stderr).into_owned(),
+                }),
+            }
+        };
+        run(&["mod", "download"])?;
+        Ok(PathBuf::from(run(&["list", "-m", "-f", "{{.Dir}}"])?))
     }
 
     fn flags(&self) -> [String; 5] {

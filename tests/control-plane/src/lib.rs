@@ -36,7 +36,7 @@ pub use program::Program;
 pub use programs::{FindError, Programs};
 pub use prometheus::{PackageError, Prometheus, prometheus};
 pub use release::{KUBERNETES, RELEASES, Release, UnknownRelease};
-pub use tools::{crane, doors, helm, helm4, kustomize};
+pub use tools::{crane, doors, helm, helm4, kustomize, report_crds};
 pub use wait::{CommandError, PATIENCE, output, until};
 
 /// The label by which a pod chooses its behaviour: the name of a file in `stages/`. With any other value its status never changes.

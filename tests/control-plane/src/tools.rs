@@ -90,26 +90,39 @@ pub fn crane() -> Result<PathBuf, BuildError> {
     )
 }
 
-/// Returns the path of a program that says what Flux and Argo CD make of an object. It is built first if it is not in the user's cache
-/// directory.
+const DOORS: Module = Module {
+    title: "doors",
+    directory: concat!(env!("CARGO_MANIFEST_DIR"), "/doors"),
+    go_mod: include_str!("../doors/go.mod"),
+    go_sum: include_str!("../doors/go.sum"),
+    sources: &[include_str!("../doors/main.go")],
+    link: String::new(),
+    time: "half a minute",
+    instead: |_| String::new(),
+};
+
+/// Returns the path of a program that says what Flux and Argo CD make of an object, and what a report says to those who read it. It is
+/// built first if it is not in the user's cache directory.
 ///
 /// # Errors
 ///
 /// Fails if Go is missing or too old, or if the build fails.
 pub fn doors() -> Result<PathBuf, BuildError> {
-    build(
-        Package {
-            name: "doors",
-            path: ".",
-        },
-        concat!(env!("CARGO_MANIFEST_DIR"), "/doors"),
-        [
-            include_str!("../doors/go.mod"),
-            include_str!("../doors/go.sum"),
-        ],
-        &[include_str!("../doors/main.go")],
-        "half a minute",
-    )
+    let package = Package {
+        name: "doors",
+        path: ".",
+    };
+    Ok(DOORS.build(&[package])?.join(package.name))
+}
+
+/// Returns the manifest with the CRDs of openreports/reports-api, of the version that [`doors`] reads.
+///
+/// # Errors
+///
+/// Fails if Go is missing, or if the module cannot be downloaded.
+pub fn report_crds() -> Result<PathBuf, BuildError> {
+    let source = DOORS.source("github.com/openreports/reports-api")?;
+    Ok(source.join("config/install.yaml"))
 }
 
 fn build(

@@ -48,6 +48,7 @@ impl Tried {
             candidate,
             split: None,
             results: Arc::clone(&results),
+            findings: None,
             metrics: metrics.clone(),
         };
         Self {

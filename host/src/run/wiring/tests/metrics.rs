@@ -14,7 +14,7 @@ use crate::run::wiring::operator;
 use crate::traces;
 
 /// All duties, and everything that brings metrics of its own.
-const EVERYTHING: [&str; 16] = [
+const EVERYTHING: [&str; 17] = [
     "--controllers",
     "browser,portal,infrastructure,cleaner,rollout",
     "--webhook",
@@ -23,6 +23,7 @@ const EVERYTHING: [&str; 16] = [
     "5m",
     "--webhook-gate",
     "--webhook-heal",
+    "--webhook-reports=openreports.io",
     "--plugins",
     "/nowhere",
     "--candidate",
