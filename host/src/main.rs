@@ -70,10 +70,14 @@ fn main() -> ExitCode {
                 Receiver::Unfit(reason) => (None, Some(reason)),
                 Receiver::None => (None, None),
             };
-            let (collect, exporter) = endpoint.map(traces::to).unzip();
+            let (made, unfit) = match endpoint.map(traces::to).transpose() {
+                Ok(made) => (made, unfit),
+                Err(reason) => (None, Some(reason)),
+            };
+            let (collect, exporter) = made.unzip();
             let log = log::init_for_operator(filter, arguments.log_format, collect);
             if let Some(reason) = unfit {
-                tracing::warn!(reason, "sends no traces; --otlp-endpoint names a receiver");
+                tracing::warn!(reason, "sends no traces");
             }
             run::run(arguments, log, exporter)
         }

@@ -40,16 +40,24 @@ pub(crate) use self::export::Exporter;
 const QUEUE: usize = 4096;
 
 /// What makes steps, and what sends them to this receiver.
-pub(crate) fn to(endpoint: Uri) -> (Collect, Exporter) {
+///
+/// # Errors
+///
+/// What of the environment does not work.
+pub(crate) fn to(endpoint: Uri) -> Result<(Collect, Exporter), String> {
+    let http = export::client(&endpoint, environment::certificate().as_deref())?;
+    let headers = environment::headers()?;
     let (sender, queue) = mpsc::channel(QUEUE);
     let metrics = SendMetrics::default();
     let collect = Collect::new(sender, metrics.clone());
     let exporter = Exporter {
         endpoint,
+        http,
+        headers,
         queue,
         metrics,
     };
-    (collect, exporter)
+    Ok((collect, exporter))
 }
 
 /// Something that took time.

@@ -13,6 +13,7 @@ use podloom_tests::{
     Bundle, Cluster, Operator, Scene, blackbox_on, eventually, free_address, standard,
 };
 use serde_json::json;
+use tempfile::NamedTempFile;
 
 const SECRET: &str = "hunter2-of-the-session";
 
@@ -239,5 +240,32 @@ fn without_a_receiver_there_is_nothing_about_traces() {
         let operator = scene.operator(&[]).await;
         let (_, metrics) = operator.get("/metrics").unwrap();
         assert!(!metrics.contains("podloom_trace"), "{metrics}");
+    });
+}
+
+#[test]
+fn traces_go_over_tls_to_a_receiver_whose_authority_is_trusted() {
+    blackbox_on(Cluster::without_operator, "traces-tls", async |scene| {
+        scene.behaviours().await;
+        let authority = NamedTempFile::new().unwrap();
+        let receiver = Double::tls(authority.path(), &[]);
+        let endpoint = format!("https://{}", receiver.address());
+        let arguments = ["--namespace", &scene.namespace, "--otlp-endpoint", &endpoint];
+        let (cluster, account) = (&scene.cluster, scene.cluster.operator_kubeconfig());
+        let distrusting = Operator::spawn(cluster, account, &arguments);
+        distrusting.ready().await;
+        scene.browser("unseen", "running").await;
+        eventually("the log says why", async || {
+            let why = distrusting.logged(&["the receiver does not take traces"]);
+            (why.len() == 1).then_some(()).ok_or_else(|| distrusting.tail(""))
+        })
+        .await;
+        assert!(receiver.received().requests.is_empty());
+        drop(distrusting);
+        let authority = Some(authority.path());
+        let operator = Operator::spawn_trusting(cluster, account, &arguments, authority);
+        operator.ready().await;
+        let browser = scene.browser("seen", "running").await;
+        trace_of(&receiver, &browser.uid().unwrap(), &["reconcile"]).await;
     });
 }

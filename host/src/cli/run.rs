@@ -115,7 +115,7 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "FORMAT", env = "PODLOOM_LOG_FORMAT", default_value = "text", value_parser = text_or_json("Lines for people", "One JSON object per line"))]
     pub(crate) log_format: ReportFormat,
 
-    /// Send traces to this receiver of OpenTelemetry, in OTLP over HTTP with JSON, such as `http://collector.monitoring:4318`. A trace
+    /// Send traces to this receiver of OpenTelemetry, in OTLP over HTTP with JSON, such as `http://collector.monitoring:4318`, or with https. A trace
     /// shows the steps of a session or of an admission review, with the time of each plugin. It has names and times, and no values
     /// of pods. A receiver that does not answer delays nothing. Without it, OTEL_EXPORTER_OTLP_ENDPOINT counts; off if that is not set
     /// either.

@@ -21,10 +21,9 @@ pub(super) fn checked(text: &str) -> Result<Uri, String> {
     let example = "for example http://collector.monitoring:4318";
     let parsed: Result<Uri, _> = text.parse();
     let uri = parsed.map_err(|error| format!("it is no URL: {error}; {example}"))?;
-    let wrong = if uri.scheme() == Some(&Scheme::HTTPS) {
-        "https is not supported: name a collector in the cluster"
-    } else if uri.scheme() != Some(&Scheme::HTTP) || uri.query().is_some() {
-        "it must be a URL with http and without a query"
+    let is_http = [Some(&Scheme::HTTP), Some(&Scheme::HTTPS)].contains(&uri.scheme());
+    let wrong = if !is_http || uri.query().is_some() {
+        "it must be a URL with http or https and without a query"
     } else if uri.authority().is_some_and(|it| it.as_str().contains('@')) {
         "it must not have a password"
     } else {

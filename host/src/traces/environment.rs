@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::env;
+use std::path::PathBuf;
 
-use axum::http::Uri;
-
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use percent_encoding::percent_decode_str;
 
 use super::endpoint::{checked, endpoint};
@@ -16,6 +16,16 @@ const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
 const PROTOCOLS: [&str; 2] = [
     "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
     "OTEL_EXPORTER_OTLP_PROTOCOL",
+];
+/// The file with authorities that a receiver's certificate may be of, besides those of the machine.
+const CERTIFICATES: [&str; 2] = [
+    "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE",
+    "OTEL_EXPORTER_OTLP_CERTIFICATE",
+];
+/// Headers of each request, such as a token.
+const HEADERS: [&str; 2] = [
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+    "OTEL_EXPORTER_OTLP_HEADERS",
 ];
 /// The only one that is spoken here.
 const PROTOCOL: &str = "http/json";
@@ -58,6 +68,37 @@ fn receiver_of(read: &dyn Fn(&str) -> Option<String>) -> Receiver {
         (Ok(at), _) => Receiver::At(at),
         (Err(error), _) => Receiver::Unfit(format!("{name}: {error}")),
     }
+}
+
+/// Returns the file with authorities; none if none is named.
+pub(super) fn certificate() -> Option<PathBuf> {
+    let named = CERTIFICATES.into_iter().find_map(env::var_os);
+    named.filter(|it| !it.is_empty()).map(PathBuf::from)
+}
+
+/// Returns the headers of each request.
+///
+/// # Errors
+///
+/// Which variable is wrong, and what to write instead, without the values.
+pub(super) fn headers() -> Result<HeaderMap, String> {
+    headers_of(&|name| env::var(name).ok())
+}
+
+fn headers_of(read: &dyn Fn(&str) -> Option<String>) -> Result<HeaderMap, String> {
+    let mut headers = HeaderMap::new();
+    let mut named = HEADERS.into_iter();
+    let Some((name, text)) = named.find_map(|it| Some((it, read(it)?))) else {
+        return Ok(headers);
+    };
+    let wrong = || format!("{name} is no list of headers; write for example api-key=secret,tenant=a");
+    for (key, value) in attributes(&text).ok_or_else(wrong)? {
+        let key: HeaderName = key.parse().map_err(|_| wrong())?;
+        let mut value: HeaderValue = value.parse().map_err(|_| wrong())?;
+        value.set_sensitive(true);
+        headers.insert(key, value);
+    }
+    Ok(headers)
 }
 
 /// Who sends: attributes of OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME, and what is known without them.
@@ -103,7 +144,7 @@ fn attributes(text: &str) -> Option<Vec<(String, String)>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Receiver, receiver_of, resource_of};
+    use super::{Receiver, headers_of, receiver_of, resource_of};
 
     fn of<'p>(pairs: &'p [(&str, &str)]) -> impl Fn(&str) -> Option<String> + 'p {
         |name| {
@@ -127,6 +168,7 @@ mod tests {
             (vec![], Receiver::None),
             (vec![base], at("http://a:4318/v1/traces")),
             (vec![base, json], at("http://a:4318/v1/traces")),
+            (vec![("OTEL_EXPORTER_OTLP_ENDPOINT", "https://a")], at("https://a/v1/traces")),
             (vec![base, whole], at("http://b:4318/v1/traces")),
             (vec![base, ("OTEL_SDK_DISABLED", "true")], Receiver::None),
             (vec![base, ("OTEL_TRACES_EXPORTER", "none")], Receiver::None),
@@ -143,11 +185,25 @@ mod tests {
         }
         for unfit in [
             vec![base, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")],
-            vec![("OTEL_EXPORTER_OTLP_ENDPOINT", "https://a:4318")],
+            vec![("OTEL_EXPORTER_OTLP_ENDPOINT", "ftp://a:4318")],
             vec![("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "a:4318")],
         ] {
             let read = receiver_of(&of(&unfit));
             assert!(matches!(read, Receiver::Unfit(_)), "{unfit:?}: {read:?}");
+        }
+    }
+
+    #[test]
+    fn headers_are_read_and_never_shown() {
+        let read = |text: &str| headers_of(&of(&[("OTEL_EXPORTER_OTLP_HEADERS", text)]));
+        let headers = read("api-key=hunter2%3D, tenant = a").unwrap();
+        assert_eq!(headers["api-key"], "hunter2=");
+        assert_eq!(headers["tenant"], "a");
+        assert!(!format!("{headers:?}").contains("hunter2"));
+        for wrong in ["hunter2", "a key=hunter2", "key=hunter2%0A"] {
+            let error = read(wrong).unwrap_err();
+            assert!(error.starts_with("OTEL_EXPORTER_OTLP_HEADERS is no list"), "{error}");
+            assert!(!error.contains("hunter2"), "{error}");
         }
     }
 

@@ -3,16 +3,20 @@
 use std::borrow::Cow;
 use std::future::pending;
 use std::mem::{replace, take};
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow, bail};
 use axum::http::header::CONTENT_TYPE;
-use axum::http::{Request, Uri};
+use axum::http::uri::Scheme;
+use axum::http::{HeaderMap, Request, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
+use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use podloom_engine::outbound::{Pem, Roots, Tls};
 use podloom_engine::sent::{SendMetrics, SendOutcome};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
@@ -38,6 +42,9 @@ const ANSWER: usize = 64 << 10;
 /// Sends steps to a receiver.
 pub(crate) struct Exporter {
     pub(super) endpoint: Uri,
+    pub(super) http: Http,
+    /// Of each request. They may be secret.
+    pub(super) headers: HeaderMap,
     pub(super) queue: Receiver<Step>,
     pub(super) metrics: SendMetrics,
 }
@@ -68,7 +75,6 @@ impl Exporter {
 
     /// Ends when `stop` is cancelled and nothing is left, or the receiver takes nothing more.
     async fn send_all(&mut self, instance: Option<&str>, stop: &CancellationToken) {
-        let http = client();
         let mut batch = Vec::with_capacity(BATCH);
         let (mut is_failing, mut is_rejecting) = (false, false);
         loop {
@@ -79,7 +85,7 @@ impl Exporter {
             if batch.is_empty() {
                 return;
             }
-            let sending = send(&http, &self.endpoint, &batch, instance);
+            let sending = self.send(&batch, instance);
             let sent = in_time(TIMEOUT, sending).await;
             match sent {
                 Ok(rejected) => {
@@ -92,6 +98,22 @@ impl Exporter {
             }
             batch.clear();
         }
+    }
+
+    async fn send(&self, batch: &[Step], instance: Option<&str>) -> Result<Rejected> {
+        let mut request = Request::post(&self.endpoint)
+            .header(CONTENT_TYPE, "application/json")
+            .body(Full::from(body(batch, instance)))?;
+        request.headers_mut().extend(self.headers.clone());
+        let answer = self.http.request(request).await.context("no connection")?;
+        let status = answer.status();
+        // The connection is used again only if the answer was read.
+        let read = Limited::new(answer.into_body(), ANSWER).collect().await;
+        if !status.is_success() {
+            bail!("it answered {status}");
+        }
+        read.map(|read| rejected(&read.to_bytes()))
+            .map_err(|error| anyhow!("it broke off its answer: {error}"))
     }
 
     /// Waits until a request is full, or until its first step has waited for others to be sent with.
@@ -154,14 +176,31 @@ impl Exporter {
     }
 }
 
-type Http = Client<HttpConnector, Full<Bytes>>;
+/// Sends requests, also with TLS.
+pub(super) type Http = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
-fn client() -> Http {
+/// Creates a client for a receiver, whose certificate must be of an authority of the machine or of this file.
+///
+/// # Errors
+///
+/// Why there is no TLS.
+pub(super) fn client(endpoint: &Uri, authorities: Option<&Path>) -> Result<Http, String> {
     let mut connector = HttpConnector::new();
     connector.set_connect_timeout(Some(TIMEOUT));
-    Client::builder(TokioExecutor::new())
+    connector.enforce_http(false);
+    let is_https = endpoint.scheme() == Some(&Scheme::HTTPS);
+    let added = authorities.filter(|_| is_https).map(Pem::read);
+    let added = added.transpose().map_err(|error| error.to_string())?;
+    let roots = match (is_https, &added) {
+        // Nothing is checked where there is no TLS.
+        (false, _) => Roots::Unchecked,
+        (true, None) => Roots::Public,
+        (true, Some(pem)) => Roots::PublicAnd(pem),
+    };
+    let tls = Tls::new(&roots, None).map_err(|error| error.to_string())?;
+    Ok(Client::builder(TokioExecutor::new())
         .pool_timer(TokioTimer::new())
-        .build(connector)
+        .build(HttpsConnector::from((connector, tls.config()))))
 }
 
 async fn in_time(
@@ -170,26 +209,6 @@ async fn in_time(
 ) -> Result<Rejected> {
     let sent = timeout(limit, sending).await;
     sent.map_err(|_| anyhow!("no answer within {limit:?}"))?
-}
-
-async fn send(
-    http: &Http,
-    endpoint: &Uri,
-    batch: &[Step],
-    instance: Option<&str>,
-) -> Result<Rejected> {
-    let request = Request::post(endpoint)
-        .header(CONTENT_TYPE, "application/json")
-        .body(Full::from(body(batch, instance)))?;
-    let answer = http.request(request).await.context("no connection")?;
-    let status = answer.status();
-    // The connection is used again only if the answer was read.
-    let read = Limited::new(answer.into_body(), ANSWER).collect().await;
-    if !status.is_success() {
-        bail!("it answered {status}");
-    }
-    read.map(|read| rejected(&read.to_bytes()))
-        .map_err(|error| anyhow!("it broke off its answer: {error}"))
 }
 
 /// How many characters of a receiver's reason are logged.

@@ -98,7 +98,9 @@ impl Tls {
         Ok(Self(Arc::new(config)))
     }
 
-    pub(super) fn config(&self) -> Arc<ClientConfig> {
+    /// Returns the configuration.
+    #[must_use]
+    pub fn config(&self) -> Arc<ClientConfig> {
         self.0.clone()
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use axum::http::HeaderMap;
 use podloom_engine::sent::SendMetrics;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -13,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::trace;
 
 use super::super::QUEUE;
+use super::super::export::client;
 use super::super::{Exporter, endpoint};
 use super::{Step, TRACES, UID, shown, steps};
 
@@ -27,8 +29,11 @@ fn exporter(count: usize, url: &str) -> (Exporter, Sender<Step>) {
     for _ in 0..count {
         sender.try_send(step.clone()).expect("room for it");
     }
+    let endpoint = endpoint(url).expect("a URL");
     let exporter = Exporter {
-        endpoint: endpoint(url).expect("a URL"),
+        http: client(&endpoint, None).expect("a client"),
+        headers: HeaderMap::new(),
+        endpoint,
         queue,
         metrics: SendMetrics::default(),
     };

@@ -126,7 +126,7 @@ fn labels(sample: &str) -> BTreeMap<&str, &str> {
 #[tokio::test]
 async fn every_metric_is_in_the_table_and_no_other() {
     let config = Config::new("http://127.0.0.1:9".parse().expect("a URL"));
-    let (_, exporter) = traces::to("http://127.0.0.1:9".parse().expect("a receiver"));
+    let (_, exporter) = traces::to("http://127.0.0.1:9".parse().expect("a receiver")).unwrap();
     let (operator, _loading) = operator(
         &config,
         &arguments(&EVERYTHING),
