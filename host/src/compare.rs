@@ -212,7 +212,24 @@ fn warnings(runs: &[PluginRun]) -> Vec<(String, String)> {
         let notes = run.notes.iter();
         notes.map(|note| (run.plugin.clone(), note.text.clone()))
     });
-    runs.iter().filter_map(ignored).chain(notes).collect()
+    let ignored = runs.iter().filter_map(ignored);
+    let excepted = runs.iter().filter_map(excepted);
+    ignored.chain(excepted).chain(notes).collect()
+}
+
+/// The plugin and its denial, if an exception lets the pod pass.
+fn excepted(run: &PluginRun) -> Option<(String, String)> {
+    match &run.outcome {
+        PluginOutcome::Excepted {
+            by,
+            denial: Some(reason),
+            ..
+        } => {
+            let text = format!("denies it, but for ChainException {by}: {reason}");
+            Some((run.plugin.clone(), text))
+        }
+        _ => None,
+    }
 }
 
 /// What a chain made of a pod, to be compared.

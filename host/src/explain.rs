@@ -33,6 +33,18 @@ pub(crate) fn plugin(run: &PluginRun) -> String {
             QUIET,
             &format!("skipped: match.{} excludes this pod", dimension.as_str()),
         ),
+        PluginOutcome::Excepted {
+            by,
+            until,
+            denial: None,
+        } => paint(
+            QUIET,
+            &format!("skipped: ChainException {by}, until {until}"),
+        ),
+        PluginOutcome::Excepted { by, until, .. } => paint(
+            WARNING,
+            &format!("would deny the pod, but for ChainException {by}, until {until}"),
+        ),
         PluginOutcome::Ignored(failure) => paint(
             WARNING,
             &format!("failed, and failurePolicy Ignore kept the pod unchanged: {failure}"),

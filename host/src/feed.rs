@@ -9,6 +9,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use kube::Client;
+use podloom_api::ChainException;
 use podloom_mutation::NamespaceMetadata;
 use serde::Serialize;
 use serde_json::Value;
@@ -18,6 +19,7 @@ pub(crate) use self::cluster::{KINDS, Listed, Submitted, cleaned, submitted};
 use self::files::Files;
 use crate::cli::{Against, PodArguments};
 use crate::error::{CommandError, Diagnostic, shown};
+use crate::exceptions::Exceptions;
 use crate::explain::count;
 use crate::lists::{self, Pages, Place, Trouble};
 use crate::manifest::metadata;
@@ -130,6 +132,7 @@ pub(crate) struct Reading<'a> {
     /// None for all.
     namespace: Option<String>,
     pub(crate) namespaces: Namespaces,
+    exceptions: Exceptions,
     /// What could not be read.
     pub(crate) skipped: Vec<Skipped>,
     /// How many pods are left out since nothing that is read stands for them, by the kind of their owner.
@@ -150,11 +153,28 @@ impl<'a> Reading<'a> {
             scope,
             namespace: (!scope.all_namespaces).then_some(namespace),
             namespaces: Namespaces::default(),
+            exceptions: Exceptions::default(),
             skipped: Vec::new(),
             unread: BTreeMap::new(),
         };
         reading.read_namespaces().await?;
+        reading.read_exceptions().await?;
         Ok(reading)
+    }
+
+    /// Reads which pods are excepted. Without the right to, none is.
+    async fn read_exceptions(&mut self) -> Result<(), CommandError> {
+        let client = self.client.clone();
+        let resource = ChainException::resource();
+        let place = self.place(&resource.api_version, &resource.plural);
+        let mut pages = Pages::of(&client, &place);
+        while let Some(page) = self.next(&mut pages, "ChainExceptions").await? {
+            for exception in page {
+                let namespace = metadata(&exception, "namespace").to_owned();
+                self.exceptions.add(&namespace, exception);
+            }
+        }
+        Ok(())
     }
 
     /// Reads the labels and annotations of namespaces, once. Without the right to, plugins know no more than their names, as in the

@@ -12,6 +12,7 @@ mod corpus;
 mod crds;
 mod drift;
 mod evict;
+mod exceptions;
 mod explain;
 mod feed;
 mod heal;

@@ -24,7 +24,8 @@ use tracing::{Instrument, Span};
 pub(crate) use self::recent::{RecentPod, RecentPods};
 pub(crate) use self::split::{Chains, Split};
 pub(crate) use self::witness::{Seen, Witness};
-use crate::reports::Findings;
+use crate::exceptions::Exceptions;
+use crate::reports::Notes;
 use crate::traces;
 
 /// How long an interrupted plugin may still run after the deadline. With it the result lists what the plugin did.
@@ -44,8 +45,10 @@ pub(crate) struct ChainMutator {
     pub(crate) split: Option<Arc<Split>>,
     /// Remembers the latest pods, if there is a console that shows them.
     pub(crate) recent: Option<Arc<RecentPods>>,
+    /// Which plugins let which pods pass; none if nobody asks about exceptions.
+    pub(crate) exceptions: Option<Arc<Exceptions>>,
     /// Notes which pods are rejected, if there are reports that say so.
-    pub(crate) findings: Option<Arc<Findings>>,
+    pub(crate) notes: Option<Arc<Notes>>,
 }
 
 /// What happens to pods while no chain is loaded.
@@ -73,7 +76,8 @@ impl ChainMutator {
             witness: None,
             split: None,
             recent: None,
-            findings: None,
+            notes: None,
+            exceptions: None,
         }
     }
 
@@ -86,15 +90,15 @@ impl ChainMutator {
         let recent = self.recent.as_ref();
         let recent = recent.map(|recent| (recent, RecentPod::of(&request), Instant::now()));
         // Nobody gets the pod of a dry run, and one that is changed is there already.
-        let findings = self.findings.as_ref();
-        let findings = findings.filter(|_| !request.dry_run && request.later.is_none());
-        let findings = findings.map(|it| (it, request.namespace.clone(), request.owner.clone()));
+        let notes = self.notes.as_ref();
+        let notes = notes.filter(|_| !request.dry_run && request.later.is_none());
+        let notes = notes.map(|it| (it, request.namespace.clone(), request.owner.clone()));
         let result = self.pass_by(pod, request).await;
         if let Some((recent, pod, began)) = recent {
             recent.add(pod, began, result.as_ref().ok());
         }
-        if let Some(((findings, namespace, owner), result)) = findings.zip(result.as_ref().ok()) {
-            findings.passed((&namespace, &owner), result);
+        if let Some(((notes, namespace, owner), result)) = notes.zip(result.as_ref().ok()) {
+            notes.passed((&namespace, &owner), result);
         }
         result
     }
@@ -103,8 +107,11 @@ impl ChainMutator {
     async fn pass_by(
         &self,
         pod: Value,
-        request: PodRequest,
+        mut request: PodRequest,
     ) -> Result<Result<MutatedPod, RejectedPod>, ChainPanicked> {
+        if let Some(exceptions) = &self.exceptions {
+            request.exceptions = exceptions.of(&pod, &request);
+        }
         let serving = self.slot.serving();
         if serving.chain.is_none() && self.no_chain_policy == NoChainPolicy::Reject {
             return Ok(Err(no_chain(&serving).into()));

@@ -8,6 +8,7 @@ mod report;
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use anyhow::Context;
 use podloom_engine::finding::{Finding, Findings};
@@ -23,6 +24,7 @@ use self::portal::Tunnels;
 pub(crate) use self::report::unified;
 use crate::cli::{Format, RenderArguments};
 use crate::error::{CommandError, Diagnostic, shown};
+use crate::exceptions::Exceptions;
 use crate::manifest::{Depth, Document, DocumentKind, Found, Step, Unknown};
 use crate::mutator::{ChainMutator, ChainPanicked};
 use crate::{explain, load, manifest, output};
@@ -174,7 +176,10 @@ fn render_found<'a>(
         return Ok(Vec::new());
     };
     let setting = Setting {
-        mutator: ChainMutator::of(chain),
+        mutator: ChainMutator {
+            exceptions: Some(Arc::new(Exceptions::of_documents(documents, namespace))),
+            ..ChainMutator::of(chain)
+        },
         runtime: Builder::new_current_thread()
             .enable_time()
             .build()
@@ -245,6 +250,7 @@ fn render(
         | DocumentKind::Namespace
         | DocumentKind::Infrastructure(_)
         | DocumentKind::Cleaner
+        | DocumentKind::ChainException
         | DocumentKind::Other => Ok(Rendered::unchanged(document)),
     })
 }

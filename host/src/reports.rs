@@ -6,25 +6,31 @@
 mod document;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem::take;
 use std::sync::Mutex;
 
 use jiff::{SignedDuration, Timestamp};
-use podloom_mutation::{MutatedPod, PluginOutcome, RejectedPod};
+use podloom_engine::clock::Clock;
+use podloom_mutation::{MutatedPod, PluginOutcome, PodRejection, RejectedPod};
 use podloom_turns::lock;
 use serde_json::Value;
 
-pub(crate) use self::document::{Kinds, MANAGED_BY, document, merged};
+pub(crate) use self::document::{Kinds, document, merged};
 use crate::compare::{Difference, Verdict};
 use crate::output::short;
 
-/// How many findings a process remembers, of all namespaces and of one.
-const FINDINGS: usize = 10_000;
-const FINDINGS_OF_ONE: usize = 200;
+/// How many findings about pods that pass are remembered, in all, and of one policy in one namespace.
+const NOTES: usize = 10_000;
+const NOTES_OF_ONE: usize = 100;
+/// How many of another policy are kept of one namespace: one more than a report has room for.
+const ALL_OF_ONE: usize = document::RESULTS + 1;
 /// How long a text may be, in bytes.
 const MESSAGE: usize = 512;
 const NAME: usize = 253;
 /// How long a denial is shown after the last one: a controller that is denied tries again within 17 minutes.
 const DENIAL: SignedDuration = SignedDuration::from_mins(30);
+/// The same for what a candidate would do: its pods may be made seldom.
+const CANDIDATE: SignedDuration = SignedDuration::from_hours(24);
 /// How old a finding is at least when it is written again.
 const RENEWAL: SignedDuration = SignedDuration::from_mins(10);
 
@@ -66,23 +72,26 @@ impl Key {
     }
 }
 
-/// What was found.
+/// What was found of something at a time.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Finding {
-    message: String,
+struct Note {
     at: Timestamp,
+    /// None if it is no longer so.
+    message: Option<String>,
     /// The digest of the candidate that it is about.
     candidate: Option<String>,
 }
 
 /// What one process found. Under the name of no namespace is what concerns the cluster.
-#[derive(Default)]
-pub(crate) struct Findings(Mutex<Noted>);
+pub(crate) struct Notes {
+    clock: Clock,
+    noted: Mutex<Noted>,
+}
 
 #[derive(Default)]
 struct Noted {
-    /// None for what is no longer so, until that is written.
-    found: BTreeMap<String, BTreeMap<Key, Option<Finding>>>,
+    /// By namespace.
+    notes: BTreeMap<String, BTreeMap<Key, Note>>,
     /// Where something is to be written.
     changed: BTreeSet<String>,
     /// Of these, this process knows all findings there are.
@@ -91,7 +100,7 @@ struct Noted {
 
 /// What one process knows of a namespace.
 pub(crate) struct Known {
-    found: BTreeMap<Key, Option<Finding>>,
+    notes: BTreeMap<Key, Note>,
     /// Of these, it knows all findings there are.
     whole: BTreeSet<Policy>,
     /// The digest of the candidate, empty if there is none. What was said about another one no longer holds; with none, everything does.
@@ -105,26 +114,32 @@ impl Known {
         self.whole.contains(&Policy::Chain)
     }
 
-    /// Whether something that was found at this time, about this candidate, is over.
+    /// Whether something that was found at this time, about this candidate, is over. Nothing was found in the future.
     fn is_over(&self, key: &Key, at: Timestamp, candidate: Option<&str>) -> bool {
-        match key.policy {
-            Policy::Denial => self.now.duration_since(at) > DENIAL,
-            Policy::Candidate => self.candidate.is_some() && self.candidate.as_deref() != candidate,
-            _ => false,
-        }
+        let age = self.now.duration_since(at);
+        let is_of_another = self.candidate.is_some() && self.candidate.as_deref() != candidate;
+        age < -RENEWAL
+            || match key.policy {
+                Policy::Denial => age > DENIAL,
+                Policy::Candidate => age > CANDIDATE || is_of_another,
+                Policy::Chain | Policy::Rollout | Policy::Drift => false,
+            }
     }
 
-    /// What this process found, and what it knows to be no longer so.
-    fn found(&self) -> impl Iterator<Item = (&Key, Option<&Finding>)> {
-        let found = self.found.iter();
-        found.map(|(key, finding)| {
-            let holds = |it: &&Finding| !self.is_over(key, it.at, it.candidate.as_deref());
-            (key, finding.as_ref().filter(holds))
-        })
+    fn is_note_over(&self, key: &Key, note: &Note) -> bool {
+        self.is_over(key, note.at, note.candidate.as_deref())
     }
 }
 
-impl Findings {
+impl Notes {
+    /// Nothing was found yet.
+    pub(crate) fn new(clock: &Clock) -> Self {
+        Self {
+            clock: clock.clone(),
+            noted: Mutex::default(),
+        }
+    }
+
     /// Notes what the chain made of a pod that is to be created.
     pub(crate) fn passed(
         &self,
@@ -137,7 +152,8 @@ impl Findings {
             Err(rejected) => rejected,
         };
         // That time was over, or that there is no chain, is not about this pod.
-        if let Some(run) = rejected.runs.last()
+        if let PodRejection::Denied(_) | PodRejection::Broken(_) = rejected.rejection
+            && let Some(run) = rejected.runs.last()
             && let PluginOutcome::Denied(_) | PluginOutcome::Failed(_) = run.outcome
         {
             let key = Key::of(Policy::Denial, &run.plugin, about);
@@ -172,35 +188,41 @@ impl Findings {
 
     /// Notes a finding. One that is known is written again only after a while, whatever it says: pods can come without end.
     fn note(&self, namespace: &str, key: Key, message: &str, candidate: Option<&str>) {
-        let finding = finding(message, candidate);
-        let mut noted = lock(&self.0);
-        let here = noted.found.get(namespace);
-        let known = here.and_then(|it| it.get(&key));
-        if let Some(Some(known)) = known
-            && known.candidate == finding.candidate
-            && finding.at.duration_since(known.at) < RENEWAL
-        {
+        let new = self.of_now(Some(message), candidate);
+        let mut noted = lock(&self.noted);
+        let known = noted.notes.get(namespace).and_then(|it| it.get(&key));
+        let is_known = known.is_some();
+        if known.is_some_and(|known| {
+            let same = known.message.is_some() && known.candidate == new.candidate;
+            same && new.at.duration_since(known.at) < RENEWAL
+        }) {
             return;
         }
-        let has_room = here.is_none_or(|it| it.len() < FINDINGS_OF_ONE)
-            && noted.found.values().map(BTreeMap::len).sum::<usize>() < FINDINGS;
-        if known.is_some() || has_room {
-            let here = noted.found.entry(namespace.to_owned()).or_default();
-            here.insert(key, Some(finding));
-            noted.changed.insert(namespace.to_owned());
+        if !is_known && !noted.has_room(namespace, key.policy) {
+            noted.forget_old(&self.known_of(BTreeMap::new()));
+            if !noted.has_room(namespace, key.policy) {
+                return;
+            }
         }
+        let here = noted.notes.entry(namespace.to_owned()).or_default();
+        here.insert(key, new);
+        noted.changed.insert(namespace.to_owned());
     }
 
     /// Notes that nothing of a policy holds any longer for an owner.
     fn no_longer(&self, namespace: &str, policy: Policy, (kind, name): (&str, &str)) {
-        let mut noted = lock(&self.0);
-        let Some(here) = noted.found.get_mut(namespace) else {
+        let gone = self.of_now(None, None);
+        let mut noted = lock(&self.noted);
+        let Some(here) = noted.notes.get_mut(namespace) else {
             return;
         };
         let mut is_news = false;
-        for (key, finding) in here.iter_mut() {
+        for (key, note) in here.iter_mut() {
             let is_it = (key.policy, &*key.kind, &*key.name) == (policy, kind, name);
-            is_news |= is_it && finding.take().is_some();
+            if is_it && note.message.is_some() {
+                *note = gone.clone();
+                is_news = true;
+            }
         }
         if is_news {
             noted.changed.insert(namespace.to_owned());
@@ -209,38 +231,44 @@ impl Findings {
 
     /// Notes all findings of a policy that there are, by namespace.
     pub(crate) fn all_of(&self, policy: Policy, all: Vec<(String, Key, String)>) {
-        let mut noted = lock(&self.0);
-        let Noted {
-            found,
-            changed,
-            whole,
-        } = &mut *noted;
-        whole.insert(policy);
-        let mut before = BTreeSet::new();
-        for (namespace, here) in found.iter_mut() {
-            let keys = here.iter_mut().filter(|(key, _)| key.policy == policy);
-            for (key, finding) in keys {
-                if let Some(finding) = finding.take() {
-                    before.insert((namespace.clone(), key.clone(), finding.message));
-                }
-            }
-        }
-        let all = all.into_iter().map(|(namespace, key, message)| {
-            (namespace, key, short(&message, MESSAGE, "...").into_owned())
-        });
-        let all: BTreeSet<_> = all.take(FINDINGS).collect();
-        let news = before.symmetric_difference(&all);
-        changed.extend(news.map(|(namespace, ..)| namespace.clone()));
+        let mut new: BTreeMap<String, BTreeMap<Key, Note>> = BTreeMap::new();
         for (namespace, key, message) in all {
-            let here = found.entry(namespace).or_default();
-            here.insert(key, Some(finding(&message, None)));
+            new.entry(namespace)
+                .or_default()
+                .insert(key, self.of_now(Some(&message), None));
+        }
+        let mut noted = lock(&self.noted);
+        noted.whole.insert(policy);
+        let before = noted.notes.keys().cloned();
+        let namespaces: BTreeSet<String> = before.chain(new.keys().cloned()).collect();
+        for namespace in namespaces {
+            let mut new = new.remove(&namespace).unwrap_or_default();
+            while new.len() > ALL_OF_ONE {
+                new.pop_last();
+            }
+            let here = noted.notes.entry(namespace.clone()).or_default();
+            let old: BTreeMap<Key, Note> =
+                here.extract_if(.., |key, _| key.policy == policy).collect();
+            let said = |notes: &BTreeMap<Key, Note>| -> Vec<(Key, Option<String>)> {
+                let said = notes.iter().filter(|(_, note)| note.message.is_some());
+                said.map(|(key, note)| (key.clone(), note.message.clone()))
+                    .collect()
+            };
+            let is_news = said(&old) != said(&new);
+            here.extend(new);
+            if here.is_empty() {
+                noted.notes.remove(&namespace);
+            }
+            if is_news {
+                noted.changed.insert(namespace);
+            }
         }
     }
 
     /// This process no longer knows all of these: another one leads.
     pub(crate) fn forget(&self, policies: &[Policy]) {
-        let mut noted = lock(&self.0);
-        for here in noted.found.values_mut() {
+        let mut noted = lock(&self.noted);
+        for here in noted.notes.values_mut() {
             here.retain(|key, _| !policies.contains(&key.policy));
         }
         noted.whole.retain(|it| !policies.contains(it));
@@ -248,57 +276,88 @@ impl Findings {
 
     /// What is known of a namespace.
     pub(crate) fn known(&self, namespace: &str) -> Known {
-        let noted = lock(&self.0);
+        let noted = lock(&self.noted);
+        let notes = noted.notes.get(namespace).cloned().unwrap_or_default();
         Known {
-            found: noted.found.get(namespace).cloned().unwrap_or_default(),
             whole: noted.whole.clone(),
+            ..self.known_of(notes)
+        }
+    }
+
+    fn known_of(&self, notes: BTreeMap<Key, Note>) -> Known {
+        Known {
+            notes,
+            whole: BTreeSet::new(),
             candidate: None,
-            now: Timestamp::now(),
+            now: self.clock.now(),
         }
     }
 
     /// The report of a namespace is to be written.
     pub(crate) fn write(&self, namespace: &str) {
-        lock(&self.0).changed.insert(namespace.to_owned());
+        lock(&self.noted).changed.insert(namespace.to_owned());
     }
 
     /// Where something is to be written, which is taken as written.
     pub(crate) fn take_changed(&self) -> BTreeSet<String> {
-        std::mem::take(&mut lock(&self.0).changed)
+        take(&mut lock(&self.noted).changed)
     }
 
     /// All namespaces with findings.
     pub(crate) fn namespaces(&self) -> Vec<String> {
-        lock(&self.0).found.keys().cloned().collect()
+        lock(&self.noted).notes.keys().cloned().collect()
     }
 
     /// This was written: what is no longer so need not be known any more.
     pub(crate) fn written(&self, namespace: &str, known: &Known) {
-        let mut noted = lock(&self.0);
-        let Some(here) = noted.found.get_mut(namespace) else {
+        let mut noted = lock(&self.noted);
+        let Some(here) = noted.notes.get_mut(namespace) else {
             return;
         };
-        for (key, finding) in known.found() {
-            if finding.is_none() && here.get(key) == known.found.get(key) {
-                here.remove(key);
-            }
-        }
+        here.retain(|key, note| {
+            let is_written = known.notes.get(key) == Some(note);
+            !is_written || (note.message.is_some() && !known.is_note_over(key, note))
+        });
         if here.is_empty() {
-            noted.found.remove(namespace);
+            noted.notes.remove(namespace);
         }
     }
 
     /// The namespace is gone.
     pub(crate) fn is_gone(&self, namespace: &str) {
-        lock(&self.0).found.remove(namespace);
+        lock(&self.noted).notes.remove(namespace);
+    }
+
+    fn of_now(&self, message: Option<&str>, candidate: Option<&str>) -> Note {
+        Note {
+            at: self.clock.now(),
+            message: message.map(|it| short(it, MESSAGE, "...").into_owned()),
+            candidate: candidate.map(str::to_owned),
+        }
     }
 }
 
-fn finding(message: &str, candidate: Option<&str>) -> Finding {
-    Finding {
-        message: short(message, MESSAGE, "...").into_owned(),
-        at: Timestamp::now(),
-        candidate: candidate.map(str::to_owned),
+impl Noted {
+    /// Whether another pod can be remembered. What is known as a whole has its own limit.
+    fn has_room(&self, namespace: &str, policy: Policy) -> bool {
+        let of = |here: &BTreeMap<Key, Note>, policy| {
+            here.keys().filter(|it| it.policy == policy).count()
+        };
+        let here = self.notes.get(namespace);
+        let all = self.notes.values();
+        let all = all.map(|it| of(it, Policy::Denial) + of(it, Policy::Candidate));
+        here.is_none_or(|it| of(it, policy) < NOTES_OF_ONE) && all.sum::<usize>() < NOTES
+    }
+
+    /// Forgets what is over, and has it written.
+    fn forget_old(&mut self, now: &Known) {
+        for (namespace, here) in &mut self.notes {
+            let before = here.len();
+            here.retain(|key, note| note.message.is_some() && !now.is_note_over(key, note));
+            if here.len() < before {
+                self.changed.insert(namespace.clone());
+            }
+        }
     }
 }
 
@@ -309,10 +368,10 @@ fn subject(owner: &str) -> (&str, &str) {
     kind.zip(name).unwrap_or_default()
 }
 
-/// The results of a report that exists.
-pub(crate) fn results(report: &Value) -> &[Value] {
+/// The first results of a report that exists: more than any of ours has.
+fn results(report: &Value) -> impl Iterator<Item = &Value> {
     let results = report.get("results").and_then(Value::as_array);
-    results.map_or(&[], Vec::as_slice)
+    results.into_iter().flatten().take(2 * document::RESULTS)
 }
 
 #[cfg(test)]

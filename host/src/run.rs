@@ -6,6 +6,7 @@ mod checks;
 mod connections;
 mod drift;
 mod duty;
+mod exceptions;
 mod gate;
 mod heal;
 mod history;

@@ -42,6 +42,7 @@ mod console;
 mod doors;
 mod drift;
 mod early_words;
+mod exceptions;
 mod gate;
 mod gate_storm;
 mod heal;

@@ -250,14 +250,21 @@ fn traces_go_over_tls_to_a_receiver_whose_authority_is_trusted() {
         let authority = NamedTempFile::new().unwrap();
         let receiver = Double::tls(authority.path(), &[]);
         let endpoint = format!("https://{}", receiver.address());
-        let arguments = ["--namespace", &scene.namespace, "--otlp-endpoint", &endpoint];
+        let arguments = [
+            "--namespace",
+            &scene.namespace,
+            "--otlp-endpoint",
+            &endpoint,
+        ];
         let (cluster, account) = (&scene.cluster, scene.cluster.operator_kubeconfig());
         let distrusting = Operator::spawn(cluster, account, &arguments);
         distrusting.ready().await;
         scene.browser("unseen", "running").await;
         eventually("the log says why", async || {
             let why = distrusting.logged(&["the receiver does not take traces"]);
-            (why.len() == 1).then_some(()).ok_or_else(|| distrusting.tail(""))
+            (why.len() == 1)
+                .then_some(())
+                .ok_or_else(|| distrusting.tail(""))
         })
         .await;
         assert!(receiver.received().requests.is_empty());

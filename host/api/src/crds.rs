@@ -8,8 +8,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube::CustomResourceExt;
 
 use crate::{
-    Browser, BrowserConfig, ChainRollout, Cleaner, Cloud, Cluster, InfrastructureKind,
-    InfrastructureProvider, PortalExpose, SelenosisApi, SelenosisKind, TunnelClass, names, schema,
+    Browser, BrowserConfig, ChainException, ChainRollout, Cleaner, Cloud, Cluster,
+    InfrastructureKind, InfrastructureProvider, PortalExpose, SelenosisApi, SelenosisKind,
+    TunnelClass, names, schema,
 };
 
 /// Returns the CustomResourceDefinitions of Selenosis' kinds in one set of API groups, as `crds/` holds them.
@@ -90,6 +91,15 @@ pub fn cleaner_crd() -> CustomResourceDefinition {
 /// ```
 pub fn chain_rollout_crd() -> CustomResourceDefinition {
     kept(ChainRollout::crd())
+}
+
+/// Returns the CustomResourceDefinition of ChainExceptions.
+///
+/// ```
+/// assert_eq!(podloom_api::chain_exception_crd().spec.scope, "Namespaced");
+/// ```
+pub fn chain_exception_crd() -> CustomResourceDefinition {
+    kept(ChainException::crd())
 }
 
 /// Returns the CustomResourceDefinition of one of the kinds of infrastructure.

@@ -26,7 +26,8 @@
 //!
 //! Two more kinds expose Services through relays: a [`PortalExpose`] and the [`TunnelClass`] of its pods. A [`Cluster`] has
 //! machines on a [`Cloud`], which an [`InfrastructureProvider`] creates. A [`Cleaner`] deletes objects once they are old enough
-//! and conditions hold. A [`ChainRollout`] says how a new chain of plugins comes to serve.
+//! and conditions hold. A [`ChainRollout`] says how a new chain of plugins comes to serve, and a [`ChainException`]
+//! which pods a plugin lets pass for a while.
 //!
 //! A BrowserConfig names each version's image, and whatever else its pod needs:
 //!
@@ -82,6 +83,7 @@ macro_rules! written {
 
 mod browser;
 mod browser_config;
+mod chain_exception;
 mod chain_rollout;
 mod cleaner;
 mod crds;
@@ -101,6 +103,10 @@ pub use browser_config::{
     ContainerRestartPolicy, ImagePullPolicy, PodSettings, SessionOptions, SidecarContainer,
     VersionConfig, Versions,
 };
+pub use chain_exception::{
+    ChainException, ChainExceptionObject, ChainExceptionSpec, ChainExceptionStatus, ExceptedPods,
+    ExceptionEffect, PodOwner,
+};
 pub use chain_rollout::{
     ChainRollout, ChainRolloutObject, ChainRolloutSpec, ChainRolloutStatus, PassedPods,
     RolloutCounts, RolloutDecision, RolloutLimits, RolloutPhase, RolloutPods, RolloutReplica,
@@ -114,8 +120,8 @@ pub use cleaner::{
     TargetSnapshot, is_variable_name,
 };
 pub use crds::{
-    chain_rollout_crd, cleaner_crd, crd, crds, infrastructure_crd, portal_expose_crd,
-    tunnel_class_crd,
+    chain_exception_crd, chain_rollout_crd, cleaner_crd, crd, crds, infrastructure_crd,
+    portal_expose_crd, tunnel_class_crd,
 };
 pub use group::{InfrastructureKind, SelenosisApi, SelenosisKind, UnknownSelenosisApi};
 pub use infrastructure::{

@@ -1,6 +1,7 @@
 //! Every name that Podloom writes on objects or looks for on them, once.
 
 pub mod cleaner;
+pub mod exception;
 pub mod infrastructure;
 pub mod portal;
 pub mod rollout;
@@ -163,6 +164,12 @@ pub mod event {
     pub const EVICTED_TO_HEAL: &str = "EvictedToHeal";
     /// No further pods of this owner are replaced, since the last new one is not as it should be.
     pub const HEAL_STOPPED: &str = "HealStopped";
+    /// The ChainException holds, until when it says.
+    pub const EXCEPTION_HOLDS: &str = "ExceptionHolds";
+    /// The ChainException holds no longer.
+    pub const EXCEPTION_ENDED: &str = "ExceptionEnded";
+    /// The ChainException does not hold for one of its plugins.
+    pub const EXCEPTION_REFUSED: &str = "ExceptionRefused";
 }
 
 /// The longest value that a label can have.

@@ -134,6 +134,8 @@ pub struct OwnKind {
     pub definition: fn(SelenosisApi) -> CustomResourceDefinition,
     /// Which users of the cluster may write it.
     pub writers: Writers,
+    /// Whether the duty works where it is not installed.
+    pub is_optional: bool,
     /// The verbs for programs that create such objects; empty for kinds that only people write.
     pub clients: &'static [&'static str],
 }

@@ -9,6 +9,6 @@ mod metrics;
 mod run;
 
 pub use admission::{AdmissionCaches, candidates, config_refs};
-pub use follow::{Rollouts, rollouts};
+pub use follow::{ChainExceptions, Rollouts, chain_exceptions, rollouts};
 pub use metrics::ControllerMetrics;
 pub use run::{ControllerError, DutySetup, Setup, run};

@@ -44,7 +44,8 @@ pub fn check_with(
             | DocumentKind::PortalExpose
             | DocumentKind::TunnelClass
             | DocumentKind::Infrastructure(_)
-            | DocumentKind::Cleaner => {
+            | DocumentKind::Cleaner
+            | DocumentKind::ChainException => {
                 check_name(document, &mut findings);
                 if let Some(schema) = schemas.of(&kind, &document.kind)? {
                     schema.check(document, previous(document), before, &mut findings)?;
@@ -138,6 +139,7 @@ fn definition(kind: &DocumentKind) -> Option<(CustomResourceDefinition, Extent)>
             (podloom_api::infrastructure_crd(*kind), Extent::Whole)
         }
         DocumentKind::Cleaner => (podloom_api::cleaner_crd(), Extent::Whole),
+        DocumentKind::ChainException => (podloom_api::chain_exception_crd(), Extent::Whole),
         _ => return None,
     })
 }

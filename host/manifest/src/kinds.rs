@@ -32,6 +32,8 @@ pub enum DocumentKind {
     Infrastructure(InfrastructureKind),
     /// Checked against its schema, and printed unchanged.
     Cleaner,
+    /// Checked against its schema, and printed unchanged. It lets pods pass.
+    ChainException,
     /// Printed unchanged.
     Other,
 }
@@ -79,6 +81,9 @@ pub(super) const INFRASTRUCTURE: &str = "infrastructure.podloom.dev/v1alpha1";
 /// The apiVersion of Cleaners.
 pub(super) const CLEANER: &str = "cleaner.vtex.dev/v1alpha";
 
+/// The apiVersion of ChainExceptions.
+const CHAIN: &str = "chain.podloom.dev/v1alpha1";
+
 /// Returns the kind of a document.
 pub fn kind(document: &Document) -> DocumentKind {
     let api_version = document.api_version.as_str();
@@ -94,6 +99,7 @@ pub fn kind(document: &Document) -> DocumentKind {
         (PORTAL, "PortalExpose") => return DocumentKind::PortalExpose,
         (PORTAL, "TunnelClass") => return DocumentKind::TunnelClass,
         (CLEANER, "Cleaner") => return DocumentKind::Cleaner,
+        (CHAIN, "ChainException") => return DocumentKind::ChainException,
         (INFRASTRUCTURE, name) => {
             if let Some(kind) = infrastructure_kind(name) {
                 return DocumentKind::Infrastructure(kind);
@@ -229,6 +235,7 @@ fn known_kinds() -> impl Iterator<Item = (&'static str, &'static str)> {
         (PORTAL, "PortalExpose"),
         (PORTAL, "TunnelClass"),
         (CLEANER, "Cleaner"),
+        (CHAIN, "ChainException"),
     ];
     let infrastructure = InfrastructureKind::ALL
         .into_iter()

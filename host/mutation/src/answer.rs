@@ -189,6 +189,7 @@ impl PluginRun {
             PluginOutcome::Mutated
             | PluginOutcome::Unchanged
             | PluginOutcome::Skipped(_)
+            | PluginOutcome::Excepted { .. }
             | PluginOutcome::Ignored(_) => None,
         }
     }
@@ -204,6 +205,15 @@ pub enum PluginOutcome {
     Unchanged,
     /// Its `match` does not select the pod; holds the first dimension that does not.
     Skipped(Dimension),
+    /// A ChainException lets the pod pass: the plugin did not run, or its denial and its writes were undone.
+    Excepted {
+        /// The name of the ChainException.
+        by: String,
+        /// When that ends.
+        until: String,
+        /// The reason of the denial; none if the plugin did not run.
+        denial: Option<String>,
+    },
     /// It failed under the policy Ignore; its writes were undone.
     Ignored(CallFailure),
     /// It denied the pod; holds the reason that it gave.
@@ -219,6 +229,7 @@ impl PluginOutcome {
             Self::Mutated => "mutated",
             Self::Unchanged => "unchanged",
             Self::Skipped(_) => "skipped",
+            Self::Excepted { .. } => "excepted",
             Self::Ignored(_) => "ignored",
             Self::Denied(_) => "denied",
             Self::Failed(_) => "failed",
@@ -296,11 +307,19 @@ pub fn remarks(runs: &[PluginRun]) -> Vec<String> {
     [warnings, notes].concat()
 }
 
-/// Returns the remarks of one severity. A failure that was ignored is a warning.
+/// Returns the remarks of one severity. A failure that was ignored is a warning, and so is a denial that an exception lets pass.
 pub fn remarks_of(runs: &[PluginRun], severity: Severity) -> Vec<String> {
     let ignored = runs.iter().filter_map(|run| match &run.outcome {
         PluginOutcome::Ignored(failure) if severity == Severity::Warning => Some(format!(
             "plugin {} failed and was ignored: {failure}",
+            run.plugin
+        )),
+        PluginOutcome::Excepted {
+            by,
+            until,
+            denial: Some(reason),
+        } if severity == Severity::Warning => Some(format!(
+            "plugin {} will deny this pod when ChainException {by} ends, {until}: {reason}",
             run.plugin
         )),
         _ => None,

@@ -1,6 +1,7 @@
 //! What is asked of the plugin chain for a pod, and what it answers: plain data, for those who have a pod and for the chain itself.
 
 mod answer;
+mod exception;
 mod later;
 mod owner;
 mod workload;
@@ -18,6 +19,7 @@ pub use self::answer::{
     CallFailure, Dimension, MutatedPod, Note, PluginOutcome, PluginRun, PodRejection, RejectedPod,
     Severity, remarks, remarks_of, runs, show_bytes, show_duration,
 };
+pub use self::exception::{Effect, PodException};
 pub use self::later::LaterChange;
 pub use self::owner::{named_owner, owner_of};
 pub use self::workload::selected_labels;
@@ -88,6 +90,8 @@ pub struct PodRequest {
     pub is_selector_unread: bool,
     /// What is changed in a pod that exists; none for a new pod.
     pub later: Option<Arc<LaterChange>>,
+    /// What somebody excepts the pod from, by name.
+    pub exceptions: Arc<[PodException]>,
     /// Whether this is a dry run: the pod will not be created.
     pub dry_run: bool,
     /// When the caller stops waiting: a plugin that is still running then has failed. None: only the plugins' own timeouts count.

@@ -8,8 +8,8 @@ use std::time::Instant;
 use std::{fmt, mem};
 
 use podloom_mutation::{
-    CallFailure, Dimension, MutatedPod, PluginOutcome, PluginRun, PodRejection, PodRequest,
-    RejectedPod,
+    CallFailure, Dimension, Effect, MutatedPod, PluginOutcome, PluginRun, PodException,
+    PodRejection, PodRequest, RejectedPod,
 };
 use podloom_pod_path::{Patch, Trace, Transaction};
 use podloom_turns::Lines;
@@ -298,6 +298,21 @@ impl Chain {
             );
             return not_called(plugin, PluginOutcome::Skipped(dimension));
         }
+        let exception = Exception::of(plugin, request);
+        if let Exception::Holds(exception) = &exception
+            && exception.effect == Effect::Skip
+        {
+            let (fields, by) = (PodFields::of(request, pass.mode), &exception.name);
+            pod_event!(
+                debug,
+                fields,
+                plugin = plugin.name,
+                outcome = "excepted",
+                by,
+                "plugin run"
+            );
+            return not_called(plugin, excepted(exception, None));
+        }
         let _span = tracing::debug_span!("plugin call", plugin = plugin.name).entered();
         let started = Instant::now();
         let transaction = Transaction::begin(
@@ -318,10 +333,56 @@ impl Chain {
         let (transaction, called) =
             sandbox.mutate(pass.mode, transaction, Arc::clone(request), pass.until);
         let mut run = settle(plugin, transaction, called, pass);
+        if let PluginOutcome::Denied(reason) = run.outcome {
+            run.outcome = exception.of_denial(reason);
+        }
         run.duration = started.elapsed();
         let fields = PodFields::of(&pass.request, pass.mode);
         log(&run, fields, self.engine.lines.as_ref());
         run
+    }
+}
+
+/// What exceptions say about a plugin and a pod.
+enum Exception {
+    None,
+    Holds(PodException),
+    /// The chain does not allow it. For the user.
+    Refused(String),
+}
+
+impl Exception {
+    /// One under which the plugin does not run comes first.
+    fn of(plugin: &Plugin, request: &PodRequest) -> Self {
+        let named = request.exceptions.iter();
+        let named = named.filter(|it| it.plugins.contains(&plugin.name));
+        let (mut holds, mut refused) = (None, Self::None);
+        for exception in named {
+            if let Err(why) = plugin.excepts(exception.lasts) {
+                let name = &exception.name;
+                refused = Self::Refused(format!("ChainException {name} does not hold: {why}"));
+            } else if holds.is_none() || exception.effect == Effect::Skip {
+                holds = Some(exception);
+            }
+        }
+        holds.map_or(refused, |exception| Self::Holds(exception.clone()))
+    }
+
+    /// What becomes of a denial.
+    fn of_denial(&self, reason: String) -> PluginOutcome {
+        match self {
+            Self::None => PluginOutcome::Denied(reason),
+            Self::Holds(exception) => excepted(exception, Some(reason)),
+            Self::Refused(why) => PluginOutcome::Denied(format!("{reason} ({why})")),
+        }
+    }
+}
+
+fn excepted(exception: &PodException, denial: Option<String>) -> PluginOutcome {
+    PluginOutcome::Excepted {
+        by: exception.name.clone(),
+        until: exception.until.clone(),
+        denial,
     }
 }
 

@@ -78,6 +78,10 @@ pub(crate) struct PluginEntry {
     /// Choose what happens to a pod when the plugin crashes, exceeds a limit or reports a failure. By default Fail.
     #[serde(default)]
     pub(crate) failure_policy: FailurePolicy,
+    /// Let ChainExceptions of a namespace keep the plugin from its pods, or from denying them, for at most this time from their creation
+    /// on, such as 720h. By default none holds.
+    #[serde(default)]
+    pub(crate) longest_exception: Option<LongestException>,
     /// Set whether a second run on its own result writes nothing, which is checked when the chain is loaded. By default true.
     #[serde(default = "yes")]
     pub(crate) idempotent: bool,
@@ -397,6 +401,27 @@ impl TryFrom<String> for TimeLimit {
         Err(format!(
             "timeout {text:?} is out of range; use {least} to {most}"
         ))
+    }
+}
+
+/// How long an exception may last.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(try_from = "String")]
+#[schemars(with = "String", extend("pattern" = "^[1-9][0-9]{0,4}h$"))]
+pub(crate) struct LongestException(pub(crate) Duration);
+
+impl TryFrom<String> for LongestException {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let hours = text.strip_suffix('h');
+        let hours = hours.filter(|it| it.len() <= 5 && it.bytes().all(|it| it.is_ascii_digit()));
+        match hours.and_then(|it| it.parse().ok()) {
+            Some(hours) if hours > 0 => Ok(Self(Duration::from_hours(hours))),
+            _ => Err(format!(
+                "longestException {text:?} is not a number of hours from 1h to 99999h; write for example 720h"
+            )),
+        }
     }
 }
 

@@ -44,6 +44,8 @@ pub struct Plugin {
     pub read: Vec<String>,
     /// What happens to a pod when it fails.
     pub failure_policy: FailurePolicy,
+    /// How long an exception from it may last; none if there is none.
+    pub longest_exception: Option<Duration>,
     /// Whether a second run on its own result must write nothing.
     pub idempotent: bool,
     /// The memory and time of one call.
@@ -163,6 +165,7 @@ impl Plugin {
             allow: entry.allow.clone(),
             read,
             failure_policy: entry.failure_policy,
+            longest_exception: entry.longest_exception.map(|it| it.0),
             idempotent: entry.idempotent,
             limits,
             compiled_in: None,
@@ -175,6 +178,25 @@ impl Plugin {
             settings,
             access: Arc::new(access),
         })
+    }
+
+    /// Whether an exception from it holds that lasts so long.
+    ///
+    /// # Errors
+    ///
+    /// Why not, for those who wrote the exception.
+    pub fn excepts(&self, lasts: Duration) -> Result<(), String> {
+        let hours = |of: Duration| of.as_secs().div_ceil(3600);
+        let name = &self.name;
+        match self.longest_exception {
+            None => Err(format!("the chain allows none for plugin {name}")),
+            Some(longest) if lasts > longest => Err(format!(
+                "it lasts {} h from its creation on, and the chain allows {} h for plugin {name}",
+                hours(lasts),
+                hours(longest)
+            )),
+            Some(_) => Ok(()),
+        }
     }
 
     /// The size of its file as shipped.

@@ -40,6 +40,9 @@ pub struct MutationEntry {
     /// Whether paths are missing: those of a pod may take 4 KiB.
     #[serde(default)]
     pub cut: bool,
+    /// The ChainException under which the plugin let the pod pass.
+    #[serde(default)]
+    pub exception: Option<String>,
 }
 
 /// A [`MutationEntry`] to be written.
@@ -53,6 +56,8 @@ struct StampEntry<'a> {
     paths: Vec<&'a str>,
     #[serde(skip_serializing_if = "is_false")]
     cut: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exception: Option<&'a str>,
 }
 
 #[expect(
@@ -156,6 +161,7 @@ fn entry<'a>(
             run.writes.len().saturating_add(earlier)
         }
         PluginOutcome::Ignored(_) => earlier_writes?,
+        PluginOutcome::Excepted { .. } => earlier_writes.unwrap_or_default(),
         // A pod that was rejected is not stamped.
         PluginOutcome::Skipped(_) | PluginOutcome::Denied(_) | PluginOutcome::Failed(_) => {
             return None;
@@ -169,6 +175,10 @@ fn entry<'a>(
         writes,
         paths,
         cut,
+        exception: match &run.outcome {
+            PluginOutcome::Excepted { by, .. } => Some(by),
+            _ => None,
+        },
     })
 }
 

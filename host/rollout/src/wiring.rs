@@ -107,18 +107,30 @@ fn count_pods(
     );
     let counting = async move {
         let mut events = pin!(events);
+        // A list comes without rests: its pages may not be asked for in time otherwise.
+        let mut is_listing = true;
         loop {
-            match timeout(GAP, events.next()).await {
-                Ok(Some(Ok(event))) => {
+            let Ok(event) = timeout(GAP, events.next()).await else {
+                if !is_listing {
+                    sleep(REST).await;
+                }
+                continue;
+            };
+            match event {
+                Some(Ok(event)) => {
                     tally.see(watch, &event, clock.now());
                     if matches!(event, Event::InitDone) {
                         // The second list is no news.
                         let _ = listed.set(());
                     }
+                    is_listing = match event {
+                        Event::Init => true,
+                        Event::InitDone => false,
+                        _ => is_listing,
+                    };
                 }
-                Ok(Some(Err(_))) => {}
-                Ok(None) => return,
-                Err(_) => sleep(REST).await,
+                Some(Err(_)) => {}
+                None => return,
             }
         }
     };

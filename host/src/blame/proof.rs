@@ -5,9 +5,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use podloom_engine::shown::short_digest;
-use podloom_mutation::{PodRequest, RejectedPod};
+use podloom_mutation::{Effect, PodException, PodRequest, RejectedPod};
 use podloom_mutators::{Chain, MutationEntry};
 use podloom_pod_path::element_segments;
 use serde_json::Value;
@@ -110,7 +111,21 @@ pub(super) fn run(
             short_digest(chain.digest())
         )));
     }
-    let request = Arc::new(origin.subject.request.clone());
+    // Whatever holds now: the stamp says which plugins let it pass.
+    let excepted = plugins.iter().filter_map(|plugin| {
+        let name = plugin.exception.clone()?;
+        Some(PodException {
+            name,
+            plugins: vec![plugin.name.clone()],
+            effect: Effect::Skip,
+            until: String::new(),
+            lasts: Duration::ZERO,
+        })
+    });
+    let request = Arc::new(PodRequest {
+        exceptions: excepted.collect(),
+        ..origin.subject.request.clone()
+    });
     let all = match pass(&chain, origin, &request) {
         Ok(tree) => tree,
         Err(rejected) => {

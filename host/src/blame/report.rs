@@ -124,6 +124,7 @@ fn stamp(lines: &[Line], authors: &Authors<'_>) -> Value {
             "version": plugin.version,
             "sha256": plugin.sha256,
             "cut": plugin.cut,
+            "exception": plugin.exception,
             "notThere": gone(lines, plugin),
         })
     });
@@ -237,6 +238,10 @@ fn notes(
     }
     for plugin in authors.plugins() {
         let name = &plugin.name;
+        if let Some(exception) = &plugin.exception {
+            let text = format!("{name} let it pass because of the ChainException {exception}.");
+            notes.push((WARNING, text));
+        }
         if plugin.cut {
             let text = format!(
                 "Lines of {name} may be missing: the stamp had no room for all of its paths. They are shown as \"submitted\"."

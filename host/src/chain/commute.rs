@@ -153,7 +153,9 @@ fn acts(result: &Result<MutatedPod, RejectedPod>) -> Alone {
     let outcome = |mutation: &MutatedPod| mutation.runs.first().map(|run| run.outcome.clone());
     match result.as_ref().ok().and_then(outcome) {
         Some(PluginOutcome::Skipped(_)) => Alone::Skipped,
-        Some(PluginOutcome::Unchanged | PluginOutcome::Ignored(_)) => Alone::Quiet,
+        Some(
+            PluginOutcome::Unchanged | PluginOutcome::Excepted { .. } | PluginOutcome::Ignored(_),
+        ) => Alone::Quiet,
         _ => Alone::Acts,
     }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use podloom_mutation::{
     LaterChange, MutatedPod, Operation, PluginOutcome, PodRejection, PodRequest, RejectedPod,
+    owner_of,
 };
 use podloom_mutators::Chain;
 use serde_json::{Value, json};
@@ -109,14 +110,16 @@ fn ask(
         thread::sleep(PAUSE);
     }
     let namespace = pod.namespace();
-    let request = PodRequest {
+    let mut request = PodRequest {
         name: pod.name().to_owned(),
         namespace: namespace.to_owned(),
+        owner: owner_of(&after, namespace),
         later: Some(Arc::new(later)),
         dry_run: true,
         deadline: Some(deadline),
         ..PodRequest::of_pod(&after)
     };
+    request.exceptions = judge.exceptions.of(&after, &request);
     let is_read = !judge.is_unread(namespace);
     let about = is_read.then(|| judge.namespaces.get(namespace));
     // The log is about what happens to pods, and nothing of this does.

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::Unclear;
 use super::webhook::Webhook;
+use crate::exceptions::Exceptions;
 use crate::managed_fields::{Entry, ManagedFields};
 use crate::manifest::{self, metadata};
 use crate::output::short;
@@ -31,6 +32,8 @@ pub(crate) struct Judge {
     pub(crate) namespaces: Namespaces,
     /// Those whose annotations are too large to be kept.
     pub(super) large_namespaces: HashSet<String>,
+    /// Which plugins let which pods pass.
+    pub(super) exceptions: Exceptions,
     /// None if it is not known: then a plugin matches each pod.
     pub(crate) expected: Option<Expected>,
 }
@@ -54,6 +57,8 @@ pub(super) struct Passed {
     pub(super) changes: BTreeSet<Change>,
     /// Whether all paths that the chain wrote are known, and who owns them.
     pub(super) is_whole: bool,
+    /// Whether a ChainException let it pass.
+    pub(super) is_excepted: bool,
 }
 
 /// Why a pod has no stamp.
@@ -124,6 +129,7 @@ impl Passed {
         Some(Self {
             digest,
             changes,
+            is_excepted: entries.is_some_and(|it| it.iter().any(|it| it.exception.is_some())),
             is_whole: is_whole && entries.is_some_and(|it| it.iter().all(lists_all)),
         })
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::{Api, Client};
+use podloom_api::ChainException;
 use podloom_api::names::annotation::LAST_APPLIED;
 use podloom_mutation::{NamespaceMetadata, texts};
 use podloom_mutators::Chain;
@@ -19,6 +20,7 @@ use super::tally::{Findings, Id, Tally};
 use super::webhook::Webhook;
 use super::{Reader, Scope};
 use crate::error::CommandError;
+use crate::exceptions::Exceptions;
 use crate::feed::Skipped;
 use crate::lists::{self, Objects, Pages, Place, Trouble};
 use crate::manifest::metadata;
@@ -134,10 +136,15 @@ impl Reading<'_> {
     ) -> Result<Judge, CommandError> {
         let webhook = self.webhook().await?;
         let (namespaces, large_namespaces) = self.namespaces(annotations).await?;
+        let exceptions = match annotations {
+            Annotations::Kept => self.exceptions().await?,
+            Annotations::LeftOut => Exceptions::default(),
+        };
         Ok(Judge {
             webhook,
             namespaces,
             large_namespaces,
+            exceptions,
             expected,
         })
     }
@@ -199,6 +206,32 @@ impl Reading<'_> {
         self.metadata(&place, "labels of namespaces", why, take)
             .await?;
         Ok((namespaces, large))
+    }
+
+    /// Which pods are excepted. Where the kind is not served, none is.
+    async fn exceptions(&mut self) -> Result<Exceptions, CommandError> {
+        let (client, exceptions) = (self.client.clone(), Exceptions::default());
+        let (resource, what) = (ChainException::resource(), "ChainExceptions");
+        let place = self.place(&resource.api_version, &resource.plural);
+        let mut objects = Objects::of(Pages::of(&client, &place));
+        loop {
+            let listed = match objects.next().await {
+                Ok(Some(listed)) => listed,
+                Ok(None) | Err(Trouble::NotServed) => return Ok(exceptions),
+                Err(Trouble::Forbidden(message)) => {
+                    let why = "so ephemeral containers may be shown that one lets pass";
+                    self.skip(what, format!("you may not list them ({message}), {why}"));
+                    return Ok(exceptions);
+                }
+                Err(trouble) => return Err(trouble.into_error(what)),
+            };
+            let began = Instant::now();
+            if let Some(exception) = lists::read(&listed) {
+                let namespace = metadata(&exception, "namespace").to_owned();
+                exceptions.add(&namespace, exception);
+            }
+            self.pace.worked(began.elapsed() + objects.worked()).await;
+        }
     }
 
     /// Pods are needed: a report about none must not look as if all were well. Of one that is too large to be read, nothing is known.

@@ -65,6 +65,7 @@ pub(super) fn json_of(findings: &Findings) -> Value {
         "olderThanWebhook": findings.older,
         "notSelected": findings.not_selected,
         "unmatched": findings.unmatched,
+        "excepted": findings.excepted,
         "incompleteStamps": findings.not_whole,
         "leftOut": findings.left_out,
         "skipped": findings.skipped,
@@ -271,6 +272,10 @@ fn remarks(findings: &Findings) -> Vec<String> {
             "without a stamp: not selected by the webhook",
         ),
         (findings.unmatched, "without a stamp: no plugin matches"),
+        (
+            findings.excepted,
+            "passed because of a ChainException, which podloom blame names",
+        ),
         (
             findings.not_whole,
             "with an incomplete stamp, so not all changes are seen",

@@ -283,6 +283,9 @@ impl Tally {
         if !passed.is_whole {
             self.findings.not_whole += pods;
         }
+        if passed.is_excepted {
+            self.findings.excepted += pods;
+        }
         if self.chains.len() >= CHAINS && !self.chains.contains_key(&passed.digest) {
             self.findings.other_chains += pods;
             return;
@@ -419,6 +422,8 @@ pub(crate) struct Findings {
     pub(crate) not_selected: u64,
     /// Pods that have ended, are being deleted, or mirror files of nodes. They are not among the others.
     pub(crate) left_out: u64,
+    /// Pods that passed because of a ChainException.
+    pub(crate) excepted: u64,
     /// Pods whose stamps do not list all paths.
     pub(crate) not_whole: u64,
 }

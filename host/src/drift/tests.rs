@@ -16,6 +16,7 @@ use super::report::{json_of, text_of};
 use super::tally::{Findings, Id, MORE_OWNERS, Tally};
 use super::webhook::Webhook;
 use super::{Reader, Scope};
+use crate::exceptions::Exceptions;
 use crate::feed::Skipped;
 use crate::render::Namespaces;
 
@@ -64,6 +65,7 @@ impl Case {
             },
             namespaces,
             large_namespaces: HashSet::new(),
+            exceptions: Exceptions::default(),
             expected: plugins.map(|plugins| Expected {
                 digest: "now".to_owned(),
                 plugins: plugins.into_iter().collect(),
@@ -188,6 +190,7 @@ fn of_owners(number: usize, reader: Reader) -> Findings {
         let passed = Passed {
             digest: "now".to_owned(),
             changes: changes.collect(),
+            is_excepted: false,
             is_whole: true,
         };
         tally.add(&pod, Verdict::Passed(passed));

@@ -70,9 +70,10 @@ impl Reading<'_> {
         };
         let template = workload(kind.api_version, kind.kind, &object);
         let (template, namespaces) = (template.as_ref(), &self.namespaces);
+        let subject = pod::subject_of(&object, template, namespaces, &namespace);
         Some(FoundPod {
             name: format!("{} {namespace}/{}", kind.kind, metadata(&object, "name")),
-            subject: pod::subject_of(&object, template, namespaces, &namespace),
+            subject: self.exceptions.applied(subject),
             namespace,
         })
     }

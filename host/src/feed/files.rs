@@ -6,6 +6,7 @@ use std::path::Path;
 use super::{FoundPod, Skipped};
 use crate::cli::PodArguments;
 use crate::error::{CommandError, Diagnostic};
+use crate::exceptions::Exceptions;
 use crate::manifest::{
     Depth, Document, DocumentKind, Findings, Outlined, Schemas, Template, Unknown, field_name,
 };
@@ -66,6 +67,8 @@ impl Files {
     /// All pods. Each document is dropped as soon as its pods are taken.
     pub(super) fn pods(self) -> impl Iterator<Item = Result<FoundPod, CommandError>> {
         let namespaces = Namespaces::of(&self.documents);
+        let documents = self.documents.iter().map(Borrow::borrow);
+        let exceptions = Exceptions::of_documents(documents, &self.namespace);
         let (configs, namespace) = (self.configs, self.namespace);
         self.documents.into_iter().flat_map(move |document| {
             let document = document.unfold();
@@ -73,7 +76,7 @@ impl Files {
             let named = |(template, subject): (Option<String>, Subject)| FoundPod {
                 namespace: document.namespace(&namespace).to_owned(),
                 name: title(&document, template.as_deref(), &namespace),
-                subject,
+                subject: exceptions.applied(subject),
             };
             match found {
                 Ok(found) => found.into_iter().map(named).map(Ok).collect(),

@@ -46,6 +46,13 @@ fn plugin(run: &PluginRun) -> Value {
             "Skipped",
             Some(format!("match.{} excludes this pod", field.as_str())),
         ),
+        PluginOutcome::Excepted { by, denial, .. } => (
+            "Excepted",
+            Some(match denial {
+                Some(reason) => format!("ChainException {by}: {reason}"),
+                None => format!("ChainException {by}"),
+            }),
+        ),
         PluginOutcome::Ignored(failure) => ("Ignored", Some(failure.to_string())),
         PluginOutcome::Denied(reason) => ("Denied", Some(reason.clone())),
         PluginOutcome::Failed(failure) => ("Failed", Some(failure.to_string())),

@@ -8,16 +8,19 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Finding, Key, Known, Policy, results};
+use super::{Key, Known, MESSAGE, NAME, Note, Policy, results};
 use crate::cli::ReportGroup;
+use crate::output::short;
 
 /// How many results a report has at most; it then takes less than 200 KiB.
-const RESULTS: usize = 100;
+pub(super) const RESULTS: usize = 100;
+/// How many of them each policy has at least, if it has as many.
+const SHARE: usize = 20;
 /// The source of all results, and their category.
 const SOURCE: &str = "podloom";
 const CATEGORY: &str = "Pod mutation";
 /// The label of all reports.
-pub(crate) const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", SOURCE);
+const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", SOURCE);
 /// The property with the digest of the candidate.
 const CANDIDATE: &str = "candidate";
 /// The rule of the result that stands for those which are too many.
@@ -93,41 +96,67 @@ pub(crate) fn merged(namespace: &str, before: &Value, known: &Known) -> Vec<Repo
             continue;
         };
         has_more |= result.rule == MORE;
-        if let Some(key) = key(&result)
-            && stays(&key, &result, known)
+        if let Some((key, note)) = noted(&result)
+            && stays(&key, &note, known)
         {
-            all.insert(key, result);
+            all.insert(key, note);
         }
     }
-    for (key, finding) in known.found() {
-        let Some(finding) = finding else {
-            all.remove(key);
+    for (key, note) in &known.notes {
+        let before = all.get(key);
+        // Another replica may have seen more since then.
+        let is_outdated = before.is_some_and(|before| before.at > note.at);
+        if known.is_note_over(key, note) || is_outdated {
             continue;
-        };
-        let new = result(namespace, key, finding);
-        let is_same = |old: &ReportResult| {
-            let same = (&old.message, &old.properties) == (&new.message, &new.properties);
-            // The time of a denial says when the last one was.
-            same && key.policy != Policy::Denial
-        };
-        if !all.get(key).is_some_and(is_same) {
-            all.insert(key.clone(), new);
+        }
+        // Of pods that pass, the time says when the last one did; of all others, when it began.
+        let is_same = !matches!(key.policy, Policy::Denial | Policy::Candidate)
+            && before
+                .is_some_and(|it| (&it.message, &it.candidate) == (&note.message, &note.candidate));
+        if note.message.is_none() {
+            all.remove(key);
+        } else if !is_same {
+            all.insert(key.clone(), note.clone());
         }
     }
-    let has_more = all.len() > RESULTS || (has_more && all.len() == RESULTS);
-    let mut all: Vec<ReportResult> = all.into_values().take(RESULTS).collect();
-    all.extend(has_more.then(more));
-    all
+    has_more = all.len() > RESULTS || (has_more && all.len() == RESULTS);
+    let results = shared(all).into_iter();
+    let results = results.map(|(key, note)| result(namespace, &key, &note));
+    results.chain(has_more.then(more)).collect()
+}
+
+/// As many as there is room for. Each policy gets its share before another one fills the report.
+fn shared(all: BTreeMap<Key, Note>) -> BTreeMap<Key, Note> {
+    let mut of_policy: BTreeMap<Policy, usize> = BTreeMap::new();
+    let (first, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|(key, _)| {
+        let number = of_policy.entry(key.policy).or_default();
+        *number += 1;
+        *number <= SHARE
+    });
+    first.into_iter().chain(others).take(RESULTS).collect()
 }
 
 /// Whether a result stays that this process did not find.
-fn stays(key: &Key, result: &ReportResult, known: &Known) -> bool {
-    let at = Timestamp::new(result.timestamp.seconds, result.timestamp.nanos);
-    let candidate = result.properties.get(CANDIDATE).map(String::as_str);
-    let is_over = at.map_or(true, |at| known.is_over(key, at, candidate));
+fn stays(key: &Key, note: &Note, known: &Known) -> bool {
     // Another replica may have another candidate, until all have read its directory.
-    let is_its_own = key.policy == Policy::Candidate && !known.leads();
-    (!is_over || is_its_own) && !known.whole.contains(&key.policy)
+    let is_of_another = key.policy == Policy::Candidate && !known.leads();
+    let candidate = match is_of_another {
+        true => known.candidate.as_deref(),
+        false => note.candidate.as_deref(),
+    };
+    !known.is_over(key, note.at, candidate) && !known.whole.contains(&key.policy)
+}
+
+/// The finding that a result is, without what somebody may have added.
+fn noted(result: &ReportResult) -> Option<(Key, Note)> {
+    let at = Timestamp::new(result.timestamp.seconds, result.timestamp.nanos).ok()?;
+    let candidate = result.properties.get(CANDIDATE);
+    let note = Note {
+        at,
+        message: Some(short(&result.message, MESSAGE, "...").into_owned()),
+        candidate: candidate.map(|it| short(it, NAME, "...").into_owned()),
+    };
+    Some((key(result)?, note))
 }
 
 /// Which finding a result is.
@@ -150,7 +179,7 @@ const fn name(policy: Policy) -> &'static str {
     }
 }
 
-fn result(namespace: &str, key: &Key, finding: &Finding) -> ReportResult {
+fn result(namespace: &str, key: &Key, note: &Note) -> ReportResult {
     let (result, severity) = match (key.policy, key.rule.as_str()) {
         (Policy::Chain, _) => ("error", "high"),
         (Policy::Drift, "incomplete") => ("error", "medium"),
@@ -165,7 +194,7 @@ fn result(namespace: &str, key: &Key, finding: &Finding) -> ReportResult {
         namespace: namespace.to_owned(),
         name: key.name.clone(),
     });
-    let candidate = finding.candidate.iter();
+    let candidate = note.candidate.iter();
     let candidate = candidate.map(|it| (CANDIDATE.to_owned(), it.clone()));
     ReportResult {
         source: SOURCE.to_owned(),
@@ -175,9 +204,9 @@ fn result(namespace: &str, key: &Key, finding: &Finding) -> ReportResult {
         result: result.to_owned(),
         severity: severity.to_owned(),
         scored: result != "warn",
-        message: finding.message.clone(),
+        message: note.message.clone().unwrap_or_default(),
         timestamp: Time {
-            seconds: finding.at.as_second(),
+            seconds: note.at.as_second(),
             nanos: 0,
         },
         resources: resource.into_iter().collect(),

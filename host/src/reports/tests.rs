@@ -1,12 +1,18 @@
 use jiff::{SignedDuration, Timestamp};
-use podloom_mutation::{PluginOutcome, PluginRun, PodRejection, RejectedPod};
+use podloom_engine::clock::Clock;
+use podloom_mutation::{CallFailure, PluginOutcome, PluginRun, PodRejection, RejectedPod};
+use podloom_turns::lock;
 use serde_json::{Value, json};
 
 use super::document::{Kinds, document, merged};
-use super::{FINDINGS_OF_ONE, Findings, Key, Policy};
+use super::{Key, NOTES_OF_ONE, Notes, Policy};
 use crate::cli::ReportGroup;
 
 const OWNER: (&str, &str) = ("shop", "Deployment/shop/web");
+
+fn notes() -> Notes {
+    Notes::new(&Clock::new())
+}
 
 fn denied(reason: &str) -> RejectedPod {
     RejectedPod {
@@ -20,9 +26,9 @@ fn denied(reason: &str) -> RejectedPod {
 }
 
 /// The report of shop after this process has merged what it knows.
-fn report(findings: &Findings, before: &Value) -> Value {
+fn report(notes: &Notes, before: &Value) -> Value {
     let kinds = Kinds::of(ReportGroup::OpenReports);
-    let results = json!(merged("shop", before, &findings.known("shop")));
+    let results = json!(merged("shop", before, &notes.known("shop")));
     json!(document(
         &kinds.of_namespace,
         ("shop", "podloom-webhook"),
@@ -49,7 +55,7 @@ fn drift(rule: &str, name: &str) -> (String, Key, String) {
 
 #[test]
 fn replicas_add_what_they_found_and_the_leader_says_what_drifted() {
-    let (one, leader) = (Findings::default(), Findings::default());
+    let (one, leader) = (notes(), notes());
     one.passed(OWNER, &Err(denied("a: forbidden")));
     let first = report(&one, &Value::Null);
     assert_eq!(lines(&first), ["denial policy web"]);
@@ -64,13 +70,13 @@ fn replicas_add_what_they_found_and_the_leader_says_what_drifted() {
     assert_eq!(lines(&both), expected);
     // Whoever merges it next changes nothing.
     assert_eq!(report(&one, &both), both);
-    assert_eq!(report(&Findings::default(), &both), both);
+    assert_eq!(report(&notes(), &both), both);
 
     leader.all_of(Policy::Drift, vec![drift("changed", "db")]);
     let later = report(&leader, &both);
     assert_eq!(lines(&later), ["denial policy web", "drift changed db"]);
     // What an earlier leader said goes, too.
-    let next = Findings::default();
+    let next = notes();
     next.all_of(Policy::Drift, Vec::new());
     assert_eq!(lines(&report(&next, &later)), ["denial policy web"]);
     next.forget(&[Policy::Drift]);
@@ -79,21 +85,21 @@ fn replicas_add_what_they_found_and_the_leader_says_what_drifted() {
 
 #[test]
 fn a_denial_goes_when_a_pod_of_the_owner_passes_or_after_a_while() {
-    let findings = Findings::default();
-    findings.passed(OWNER, &Err(denied("a: forbidden")));
-    let seen = report(&findings, &Value::Null);
-    findings.passed(("shop", "Deployment/shop/other"), &Ok(passed()));
-    assert_eq!(report(&findings, &seen), seen);
-    findings.passed(OWNER, &Ok(passed()));
-    let known = findings.known("shop");
-    assert_eq!(lines(&report(&findings, &seen)), [""; 0]);
-    findings.written("shop", &known);
-    assert_eq!(findings.namespaces(), [""; 0]);
+    let notes = notes();
+    notes.passed(OWNER, &Err(denied("a: forbidden")));
+    let seen = report(&notes, &Value::Null);
+    notes.passed(("shop", "Deployment/shop/other"), &Ok(passed()));
+    assert_eq!(report(&notes, &seen), seen);
+    notes.passed(OWNER, &Ok(passed()));
+    let known = notes.known("shop");
+    assert_eq!(lines(&report(&notes, &seen)), [""; 0]);
+    notes.written("shop", &known);
+    assert_eq!(notes.namespaces(), [""; 0]);
 
     let mut old = seen;
     let long_ago = Timestamp::now() - SignedDuration::from_mins(31);
     old["results"][0]["timestamp"]["seconds"] = long_ago.as_second().into();
-    assert_eq!(lines(&report(&findings, &old)), [""; 0]);
+    assert_eq!(lines(&report(&notes, &old)), [""; 0]);
 }
 
 fn passed() -> podloom_mutation::MutatedPod {
@@ -102,11 +108,11 @@ fn passed() -> podloom_mutation::MutatedPod {
 
 #[test]
 fn what_another_candidate_would_do_goes_once_that_is_known() {
-    let findings = Findings::default();
+    let notes = notes();
     let key = Key::of(Policy::Candidate, "policy", ("Deployment", "web"));
-    findings.note("shop", key, "denies", Some("one"));
-    let seen = report(&findings, &Value::Null);
-    let (leader, other) = (Findings::default(), Findings::default());
+    notes.note("shop", key, "denies", Some("one"));
+    let seen = report(&notes, &Value::Null);
+    let (leader, other) = (self::notes(), self::notes());
     leader.all_of(Policy::Chain, Vec::new());
     for (candidate, left) in [
         (None, [1, 1, 1]),
@@ -115,7 +121,7 @@ fn what_another_candidate_would_do_goes_once_that_is_known() {
         (Some("two"), [0, 0, 1]),
         (Some(""), [0, 0, 1]),
     ] {
-        let left_by = [&findings, &leader, &other].map(|of| {
+        let left_by = [&notes, &leader, &other].map(|of| {
             let mut known = of.known("shop");
             known.candidate = candidate.map(str::to_owned);
             merged("shop", &seen, &known).len()
@@ -126,34 +132,113 @@ fn what_another_candidate_would_do_goes_once_that_is_known() {
 
 #[test]
 fn a_report_is_bounded_and_a_tenant_cannot_fill_the_memory() {
-    let findings = Findings::default();
+    let notes = notes();
     for number in 0..1000 {
         let owner = format!("Deployment/shop/{}{number}", "w".repeat(1000));
         let denied = denied(&"long ".repeat(1000));
-        findings.passed(("shop", &owner), &Err(denied));
+        notes.passed(("shop", &owner), &Err(denied));
     }
-    assert_eq!(findings.known("shop").found.len(), FINDINGS_OF_ONE);
-    let seen = report(&findings, &Value::Null);
+    assert_eq!(notes.known("shop").notes.len(), NOTES_OF_ONE);
+    let all = (0..200).map(|it| drift("missed", &format!("web{it}")));
+    notes.all_of(Policy::Drift, all.collect());
+    let seen = report(&notes, &Value::Null);
     assert!(seen.to_string().len() < 200 << 10);
     let lines = lines(&seen);
     assert_eq!((lines.len(), lines[100].as_str()), (101, "report more "));
+    // None keeps out all others.
+    let drifted = lines.iter().filter(|it| it.starts_with("drift"));
+    assert_eq!(drifted.count(), 20);
     // The next one does not take the hundred for all.
-    assert_eq!(report(&Findings::default(), &seen), seen);
+    assert_eq!(report(&self::notes(), &seen), seen);
+}
+
+#[test]
+fn what_is_over_makes_room() {
+    let notes = notes();
+    for number in 0..NOTES_OF_ONE {
+        let owner = format!("Deployment/shop/{number}");
+        notes.passed(("shop", &owner), &Err(denied("no")));
+    }
+    let long_ago = Timestamp::now() - SignedDuration::from_mins(31);
+    for note in lock(&notes.noted)
+        .notes
+        .get_mut("shop")
+        .unwrap()
+        .values_mut()
+    {
+        note.at = long_ago;
+    }
+    notes.passed(OWNER, &Err(denied("no")));
+    assert_eq!(lines(&report(&notes, &Value::Null)), ["denial policy web"]);
+}
+
+#[test]
+fn the_newer_of_two_replicas_is_right() {
+    let (one, other) = (notes(), notes());
+    one.passed(OWNER, &Err(denied("old")));
+    let minutes = |number: i64| Timestamp::now() - SignedDuration::from_mins(number);
+    let age = |notes: &Notes, at: Timestamp| {
+        for note in lock(&notes.noted)
+            .notes
+            .get_mut("shop")
+            .unwrap()
+            .values_mut()
+        {
+            note.at = at;
+        }
+    };
+    other.passed(OWNER, &Err(denied("new")));
+    let newer = report(&other, &Value::Null);
+    for minutes_ago in [20, 40] {
+        // What one of them knows is older, or over.
+        age(&one, minutes(minutes_ago));
+        assert_eq!(report(&one, &newer), newer, "{minutes_ago}");
+    }
+    // A pod of the owner passed before that denial.
+    one.passed(OWNER, &Ok(passed()));
+    age(&one, minutes(5));
+    assert_eq!(report(&one, &newer), newer);
+}
+
+#[test]
+fn what_the_host_lacks_is_no_denial() {
+    let notes = notes();
+    for failure in [CallFailure::Overdue, CallFailure::NamespaceUnread] {
+        let run = PluginRun {
+            outcome: PluginOutcome::Failed(failure),
+            ..PluginRun::default()
+        };
+        let rejection = run.rejection().unwrap();
+        let runs = vec![run];
+        notes.passed(OWNER, &Err(RejectedPod { rejection, runs }));
+    }
+    assert_eq!(notes.namespaces(), [""; 0]);
 }
 
 #[test]
 fn what_somebody_else_wrote_into_a_report_goes() {
     let odd = json!({ "results": [1, { "policy": "drift" }, { "policy": "mine", "rule": "x" }] });
-    assert_eq!(lines(&report(&Findings::default(), &odd)), [""; 0]);
+    assert_eq!(lines(&report(&notes(), &odd)), [""; 0]);
+
+    let notes = notes();
+    notes.passed(OWNER, &Err(denied("no")));
+    let good = report(&notes, &Value::Null);
+    let mut large = good.clone();
+    large["results"][0]["message"] = "m".repeat(1 << 20).into();
+    large["results"][0]["properties"] = json!({ "mine": "x".repeat(1 << 20) });
+    assert!(report(&self::notes(), &large).to_string().len() < 2000);
+    let mut future = good;
+    future["results"][0]["timestamp"]["seconds"] = 4_102_444_800_i64.into();
+    assert_eq!(lines(&report(&self::notes(), &future)), [""; 0]);
 }
 
 #[test]
 fn the_same_is_noted_once() {
-    let findings = Findings::default();
+    let notes = notes();
     for _ in 0..3 {
-        findings.passed(OWNER, &Err(denied("a: forbidden")));
+        notes.passed(OWNER, &Err(denied("a: forbidden")));
     }
-    assert_eq!(findings.take_changed().len(), 1);
-    findings.passed(OWNER, &Err(denied("b: forbidden")));
-    assert!(findings.take_changed().is_empty());
+    assert_eq!(notes.take_changed().len(), 1);
+    notes.passed(OWNER, &Err(denied("b: forbidden")));
+    assert!(notes.take_changed().is_empty());
 }

@@ -36,7 +36,7 @@ use self::results::{COMPARED, Pair, Results, compared};
 use crate::cli::RunArguments;
 use crate::compare::{Difference, OwnContainers, outcome};
 use crate::mutator::{Seen, Split, Witness, try_here};
-use crate::reports::Findings;
+use crate::reports::Notes;
 use crate::run::capacity::serving_engine;
 
 /// The candidate, and what it would have made of the pods.
@@ -48,7 +48,7 @@ pub(crate) struct CandidateChain {
     pub(super) witness: Arc<Witness>,
     results: Arc<Mutex<Results>>,
     /// For reports, if there are any.
-    findings: Option<Arc<Findings>>,
+    notes: Option<Arc<Notes>>,
     metrics: CandidateMetrics,
 }
 
@@ -57,7 +57,7 @@ impl CandidateChain {
     pub(super) fn of(
         arguments: &RunArguments,
         serving: &Arc<Slot>,
-        findings: Option<&Arc<Findings>>,
+        notes: Option<&Arc<Notes>>,
         registry: &mut Registry,
     ) -> (Option<Arc<Self>>, Option<Receiver<Seen>>) {
         if !arguments.needs_chain() || arguments.candidate.is_none() {
@@ -72,7 +72,7 @@ impl CandidateChain {
             slot,
             witness: Arc::new(witness),
             results: Arc::default(),
-            findings: findings.cloned(),
+            notes: notes.cloned(),
             metrics,
         };
         (Some(Arc::new(candidate)), Some(seen))
@@ -108,7 +108,7 @@ impl CandidateChain {
             candidate: Arc::clone(&self.slot),
             split: self.split.clone(),
             results: Arc::clone(&self.results),
-            findings: self.findings.clone(),
+            notes: self.notes.clone(),
             metrics: self.metrics.clone(),
         };
         // Not a thread of the runtime: its priority cannot be raised again.
@@ -217,7 +217,7 @@ struct Worker {
     split: Option<Arc<Split>>,
     results: Arc<Mutex<Results>>,
     /// For reports, if there are any.
-    findings: Option<Arc<Findings>>,
+    notes: Option<Arc<Notes>>,
     metrics: CandidateMetrics,
 }
 
@@ -297,9 +297,9 @@ impl Worker {
         {
             split.tried((serving, &pair.candidate), &owner, compared);
         }
-        if let Some(findings) = self.findings.as_ref().filter(|_| is_new) {
+        if let Some(notes) = self.notes.as_ref().filter(|_| is_new) {
             let place = (namespace.as_str(), owner.as_str());
-            findings.compared(place, &pair.candidate, difference.as_ref());
+            notes.compared(place, &pair.candidate, difference.as_ref());
         }
         let mut results = lock(&self.results);
         let results = results.of(Some(pair), self.metrics.dropped().get());

@@ -1,5 +1,6 @@
 //! The checks behind /readyz and /healthz.
 
+use futures::FutureExt;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -74,9 +75,19 @@ fn of_duty(state: &OperatorState, duty: &DutyState) -> Vec<Check> {
         let certificate = state.certificate.as_ref();
         let certificate =
             certificate.map_or_else(|| Ok("not used".to_owned()), |slot| slot.status());
+        // What is not known would be denied.
+        let is_known = state
+            .exceptions
+            .as_ref()
+            .and_then(|it| it.filled(None).now_or_never());
+        let exceptions = is_known.map(|()| "known".to_owned());
         return vec![
             check(&name("certificate"), certificate),
             check(&name("rights"), webhook_rights(state, duty)),
+            check(
+                &name("exceptions"),
+                exceptions.ok_or_else(|| "waits for the first list of ChainExceptions".to_owned()),
+            ),
         ];
     }
     [

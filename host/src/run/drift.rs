@@ -21,7 +21,7 @@ use super::state::OperatorState;
 use crate::drift::{Counts, Reader, Scope, Unclear, reported, scan};
 use crate::error::CommandError;
 use crate::mutator::Chains;
-use crate::reports::{Findings, Key, Policy};
+use crate::reports::{Key, Notes, Policy};
 
 /// How long one look at the cluster may take.
 const TIMEOUT: Duration = Duration::from_secs(600);
@@ -37,7 +37,7 @@ pub(super) struct DriftTask {
     interval: Duration,
     metrics: DriftMetrics,
     /// For reports, if there are any.
-    findings: Option<Arc<Findings>>,
+    notes: Option<Arc<Notes>>,
 }
 
 /// What was found.
@@ -65,7 +65,7 @@ impl DriftTask {
             namespace,
             selector: None,
             webhook: webhook.name.clone(),
-            reader: match state.findings {
+            reader: match state.notes {
                 Some(_) => Reader::Reporter,
                 None => Reader::Operator,
             },
@@ -82,7 +82,7 @@ impl DriftTask {
             chains: state.chains(),
             interval: webhook.drift_interval,
             metrics: DriftMetrics::collected(registry),
-            findings: state.findings.clone(),
+            notes: state.notes.clone(),
         })
     }
 
@@ -105,8 +105,8 @@ impl DriftTask {
                 Ok(Some(found)) => {
                     let skipped = found.skipped;
                     self.metrics.show(found.counts, !skipped.is_empty());
-                    if let Some(findings) = &self.findings {
-                        findings.all_of(Policy::Drift, found.reported);
+                    if let Some(notes) = &self.notes {
+                        notes.all_of(Policy::Drift, found.reported);
                     }
                     if skipped != known {
                         for skipped in &skipped {

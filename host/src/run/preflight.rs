@@ -161,6 +161,7 @@ impl Preflight {
             match self.scope_of(kind).await? {
                 Some(scope) if scope == kind.scope => {}
                 Some(scope) => unusable.push(self.wrong_scope(kind, scope)),
+                None if kind.is_optional => {}
                 None => unusable.push(format!(
                     "{} is not served: install it with `{}`",
                     kind.full_name(self.api),

@@ -2,6 +2,7 @@
 //! longer so.
 
 use std::collections::BTreeSet;
+use std::mem::take;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,10 +17,10 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::candidate::CandidateChain;
-use super::parts::Parts;
+use super::parts::{Parts, own_namespace};
 use super::rollout::Follower;
 use super::state::OperatorState;
-use crate::reports::{Findings, Key, Kinds, Known, MANAGED_BY, Policy, document, merged};
+use crate::reports::{Key, Kinds, Known, Notes, Policy, document, merged};
 
 /// How often what is new is written, and how long after a failure it is tried again.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -31,7 +32,7 @@ const FAILURES: usize = 10;
 /// How many problems are remembered that the log has said.
 const SAID: usize = 100;
 /// How many reports come on a page of a list.
-const PAGE: u32 = 50;
+const PAGE: u32 = 500;
 /// What only the leader finds.
 const OF_LEADER: [Policy; 3] = [Policy::Chain, Policy::Rollout, Policy::Drift];
 
@@ -51,7 +52,8 @@ pub(super) struct ReportsTask {
     name: String,
     /// The watched namespaces; none for all.
     namespaces: Vec<String>,
-    findings: Arc<Findings>,
+    own_namespace: String,
+    notes: Arc<Notes>,
     slot: Arc<Slot>,
     candidate: Option<Arc<CandidateChain>>,
     follower: Option<Arc<Follower>>,
@@ -73,7 +75,8 @@ impl ReportsTask {
             kinds: Arc::new(groups.into_iter().map(Kinds::of).collect()),
             name: webhook.name.clone(),
             namespaces: parts.arguments.namespaces(),
-            findings: state.findings.clone()?,
+            own_namespace: own_namespace(&parts.arguments.own_pod),
+            notes: state.notes.clone()?,
             slot: Arc::clone(&state.slot),
             candidate: state.candidate.clone(),
             follower: state.follower.clone(),
@@ -84,33 +87,31 @@ impl ReportsTask {
 
     /// Writes what is new, until it is dropped.
     pub(super) async fn write(self) {
-        let mut failed: BTreeSet<String> = BTreeSet::new();
-        let (mut since, mut said) = (Instant::now(), BTreeSet::new());
+        let (mut failed, mut since) = (BTreeSet::<String>::new(), Instant::now());
+        let (mut said, mut last) = (BTreeSet::new(), String::new());
         loop {
             sleep(PAUSE).await;
             if since.elapsed() >= AGAIN {
-                for namespace in std::mem::take(&mut failed) {
-                    self.findings.write(&namespace);
+                for namespace in take(&mut failed) {
+                    self.notes.write(&namespace);
                 }
                 since = Instant::now();
             }
+            let changed = self.notes.take_changed();
+            // After those that had their turn, or the first ones could keep out all others.
+            let (before, after) = changed.into_iter().partition::<Vec<_>, _>(|it| *it <= last);
             let mut failures = 0;
-            for namespace in self.findings.take_changed() {
+            for namespace in after.into_iter().chain(before) {
                 if failures >= FAILURES {
                     failed.insert(namespace);
                     continue;
                 }
+                last.clone_from(&namespace);
                 let Err(problem) = self.write_of(&namespace).await else {
                     continue;
                 };
                 self.metrics.writes.of(["failed"]).inc();
-                if !said.contains(&problem) {
-                    tracing::warn!(namespace, error = problem, "could not write a report");
-                }
-                if said.len() >= SAID {
-                    said.clear();
-                }
-                said.insert(problem);
+                say(&mut said, &namespace, problem);
                 failed.insert(namespace);
                 failures += 1;
             }
@@ -119,19 +120,18 @@ impl ReportsTask {
 
     /// Does what only one replica may do, until it is dropped.
     pub(super) async fn lead(self) {
-        let _leading = Leading(&self.findings);
+        let _leading = Leading(&self.notes);
         if !self.looks_for_drift {
-            self.findings.all_of(Policy::Drift, Vec::new());
+            self.notes.all_of(Policy::Drift, Vec::new());
         }
         let (mut swept, mut candidate): (Option<Instant>, _) = (None, None);
+        let mut said = BTreeSet::new();
         loop {
-            self.findings.all_of(Policy::Chain, self.chain());
-            self.findings.all_of(Policy::Rollout, self.rollout());
+            self.notes.all_of(Policy::Chain, self.chain());
+            self.notes.all_of(Policy::Rollout, self.rollout());
             let now = self.candidate();
             if swept.is_none_or(|at| at.elapsed() >= SWEEP) || now != candidate {
-                if let Err(problem) = self.sweep().await {
-                    tracing::debug!(error = problem, "could not list reports");
-                }
+                self.sweep(&mut said).await;
                 (swept, candidate) = (Some(Instant::now()), now);
             }
             sleep(PAUSE).await;
@@ -176,50 +176,48 @@ impl ReportsTask {
         digest.or_else(|| serving.failed.is_some().then(String::new))
     }
 
-    /// Finds reports that are not as they should be, for whatever reason.
-    async fn sweep(&self) -> Result<(), String> {
-        let mut missing: BTreeSet<String> = self.findings.namespaces().into_iter().collect();
+    /// Has all reports written again that there are or should be: somebody may have changed one. Nothing is written where nothing differs.
+    async fn sweep(&self, said: &mut BTreeSet<String>) {
+        for namespace in self.notes.namespaces() {
+            self.notes.write(&namespace);
+        }
+        let mut places: Vec<_> = self.namespaces.iter().map(|it| Some(it.as_str())).collect();
+        match places.is_empty() {
+            true => places.push(None),
+            false => places.push(Some(self.own_namespace.as_str())),
+        }
         for kinds in self.kinds.iter() {
-            let mut places: Vec<_> = self.namespaces.iter().map(|it| Some(it.as_str())).collect();
-            if places.is_empty() {
-                places.push(None);
-            }
-            let of_namespaces = places.into_iter().map(|it| (&kinds.of_namespace, it));
+            let of_namespaces = places.iter().map(|it| (&kinds.of_namespace, *it));
             for (resource, namespace) in of_namespaces.chain([(&kinds.of_cluster, None)]) {
-                let api: Api<DynamicObject> = match namespace {
-                    Some(namespace) => {
-                        Api::namespaced_with(self.client.clone(), namespace, resource)
-                    }
-                    None => Api::all_with(self.client.clone(), resource),
-                };
-                self.sweep_of(&api, &mut missing).await?;
+                if let Err(problem) = self.sweep_of(resource, namespace).await {
+                    say(said, namespace.unwrap_or_default(), problem);
+                }
             }
         }
-        for namespace in missing {
-            self.findings.write(&namespace);
-        }
-        Ok(())
     }
 
+    /// Reads no more than metadata: there may be many reports of this name, and who may write them may make them large.
     async fn sweep_of(
         &self,
-        api: &Api<DynamicObject>,
-        missing: &mut BTreeSet<String>,
+        resource: &ApiResource,
+        namespace: Option<&str>,
     ) -> Result<(), String> {
+        let client = self.client.clone();
+        let api: Api<DynamicObject> = match namespace {
+            Some(namespace) => Api::namespaced_with(client, namespace, resource),
+            None => Api::all_with(client, resource),
+        };
         let mut params = ListParams::default().limit(PAGE);
-        params = params.labels(&format!("{}={}", MANAGED_BY.0, MANAGED_BY.1));
+        params = params.fields(&format!("metadata.name={}", self.name));
         loop {
-            let page = match api.list(&params).await {
+            let page = match api.list_metadata(&params).await {
                 Ok(page) => page,
+                // Writing says so, if there is anything to write.
                 Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
-                Err(error) => return Err(plain(&error).to_string()),
+                Err(error) => return Err(reason(&error, resource)),
             };
-            for report in page.items.iter().filter(|it| it.name_any() == self.name) {
-                let namespace = report.namespace().unwrap_or_default();
-                missing.remove(&namespace);
-                if self.wanted(&namespace, &report.data).1 != report.data["results"] {
-                    self.findings.write(&namespace);
-                }
+            for report in &page.items {
+                self.notes.write(&report.namespace().unwrap_or_default());
             }
             match page.metadata.continue_ {
                 Some(token) if !token.is_empty() => params = params.continue_token(&token),
@@ -230,7 +228,7 @@ impl ReportsTask {
 
     /// The results that a report should have, and what they follow from.
     fn wanted(&self, namespace: &str, before: &Value) -> (Known, Value) {
-        let mut known = self.findings.known(namespace);
+        let mut known = self.notes.known(namespace);
         known.candidate = self.candidate();
         let results = json!(merged(namespace, before, &known));
         (known, results)
@@ -238,36 +236,45 @@ impl ReportsTask {
 
     /// Brings the reports of a namespace up to date.
     async fn write_of(&self, namespace: &str) -> Result<(), String> {
-        let mut known = None;
+        let (mut known, mut problem) = (None, None);
         for kinds in self.kinds.iter() {
+            let client = self.client.clone();
             let (resource, api) = match namespace {
-                "" => (
-                    &kinds.of_cluster,
-                    Api::all_with(self.client.clone(), &kinds.of_cluster),
-                ),
+                "" => (&kinds.of_cluster, Api::all_with(client, &kinds.of_cluster)),
                 _ => (
                     &kinds.of_namespace,
-                    Api::namespaced_with(self.client.clone(), namespace, &kinds.of_namespace),
+                    Api::namespaced_with(client, namespace, &kinds.of_namespace),
                 ),
             };
             match self.write_to(&api, resource, namespace).await {
                 Ok(written) => known = Some(written),
-                Err(kube::Error::Api(status)) if status.code == 409 => {
-                    // Another replica was faster.
-                    self.findings.write(namespace);
+                // Another replica was faster.
+                Err(kube::Error::Api(status)) if self.is_overtaken(&status) => {
+                    self.notes.write(namespace);
                     return Ok(());
                 }
                 Err(kube::Error::Api(status)) if is_without_namespace(&status) => {
-                    self.findings.is_gone(namespace);
+                    self.notes.is_gone(namespace);
                     return Ok(());
                 }
-                Err(error) => return Err(reason(&error, resource)),
+                Err(error) => {
+                    problem.get_or_insert(reason(&error, resource));
+                }
             }
         }
-        if let Some(known) = known {
-            self.findings.written(namespace, &known);
+        match (problem, known) {
+            (Some(problem), _) => return Err(problem),
+            (None, Some(known)) => self.notes.written(namespace, &known),
+            (None, None) => {}
         }
         Ok(())
+    }
+
+    /// Whether the report was changed or deleted since it was read.
+    fn is_overtaken(&self, status: &kube::core::Status) -> bool {
+        let details = status.details.as_ref();
+        let is_gone = status.code == 404 && details.is_some_and(|it| it.name == self.name);
+        is_gone || status.code == 409
     }
 
     async fn write_to(
@@ -311,6 +318,17 @@ impl ReportsTask {
     }
 }
 
+/// Has the log say each problem once.
+fn say(said: &mut BTreeSet<String>, namespace: &str, problem: String) {
+    if said.len() >= SAID {
+        said.clear();
+    }
+    if !said.contains(&problem) {
+        tracing::warn!(namespace, error = problem, "could not write a report");
+    }
+    said.insert(problem);
+}
+
 /// Whether an object cannot be written since its namespace is not there any more, or soon will not be.
 fn is_without_namespace(status: &kube::core::Status) -> bool {
     let details = status.details.as_ref();
@@ -334,7 +352,7 @@ fn reason(error: &kube::Error, resource: &ApiResource) -> String {
 }
 
 /// Until it is dropped, this process knows what only a leader does.
-struct Leading<'f>(&'f Findings);
+struct Leading<'f>(&'f Notes);
 
 impl Drop for Leading<'_> {
     fn drop(&mut self) {

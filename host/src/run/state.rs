@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use podloom_controllers::ChainExceptions;
 use podloom_controllers::duties::{Chain, Row};
 use podloom_engine::readiness::Readiness;
 use podloom_mutators::Slot;
@@ -17,7 +18,7 @@ use super::candidate::CandidateChain;
 use super::history::History;
 use super::rollout::Follower;
 use crate::mutator::{Chains, FastLane, NoChainPolicy};
-use crate::reports::Findings;
+use crate::reports::Notes;
 
 /// The state of the process, shared by all tasks.
 pub(crate) struct OperatorState {
@@ -33,8 +34,10 @@ pub(crate) struct OperatorState {
     pub(super) follower: Option<Arc<Follower>>,
     /// What the console shows of the past; none if it is off.
     pub(super) history: Option<Arc<History>>,
+    /// The ChainExceptions; none without webhooks.
+    pub(super) exceptions: Option<ChainExceptions>,
     /// What was found, for reports; none if there are none.
-    pub(super) findings: Option<Arc<Findings>>,
+    pub(super) notes: Option<Arc<Notes>>,
     /// The enabled duties.
     pub(super) duties: Vec<Arc<DutyState>>,
     /// The certificate of the webhooks; none if they are off or served without TLS.
@@ -129,7 +132,8 @@ impl OperatorState {
             candidate: None,
             follower: None,
             history: None,
-            findings: None,
+            exceptions: None,
+            notes: None,
             duties,
             certificate: None,
             stop,

@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use super::connections::{self, ConnectionLimits, Server, WhenFull};
 use super::drift::DriftTask;
 use super::duty::Work;
+use super::exceptions::ExceptionTask;
 use super::gate::GateTask;
 use super::heal::HealTask;
 use super::parts::{Parts, own_namespace};
@@ -143,6 +144,8 @@ pub(super) struct Leading {
     gate: Option<GateTask>,
     heal: Option<HealTask>,
     reports: Option<ReportsTask>,
+    /// None without webhooks.
+    exceptions: Option<ExceptionTask>,
 }
 
 impl Leading {
@@ -159,6 +162,7 @@ impl Leading {
             gate: GateTask::of(parts, state, registry),
             heal: HealTask::of(parts, state, registry),
             reports,
+            exceptions: ExceptionTask::of(parts, state, registry),
         }
     }
 }
@@ -172,6 +176,7 @@ pub(super) fn lead(leading: Leading) -> Work {
             gate,
             heal,
             reports,
+            exceptions,
         } = leading.clone();
         let stop = duty.stop.clone();
         let never = || future::pending().boxed();
@@ -179,6 +184,7 @@ pub(super) fn lead(leading: Leading) -> Work {
         let opening = gate.map_or_else(never, |gate| gate.run().boxed());
         let healing = heal.map_or_else(never, |heal| heal.run().boxed());
         let reporting = reports.map_or_else(never, |reports| reports.lead().boxed());
+        let excepting = exceptions.map_or_else(never, |it| it.run().boxed());
         let issuing = async move {
             match certificates {
                 Some(Certificates {
@@ -196,18 +202,19 @@ pub(super) fn lead(leading: Leading) -> Work {
                 () = opening => Ok(()),
                 () = healing => Ok(()),
                 () = reporting => Ok(()),
+                () = excepting => Ok(()),
             }
         }
         .boxed()
     })
 }
 
-/// Opens the listener, and returns what answers reviews until some time after the operator is stopped; none if the webhooks are off.
+/// Opens the listener, and returns what answers reviews, and does `beside` with it, until some time after the operator is stopped; none if the webhooks are off.
 pub(super) fn task(
     parts: &Parts<'_>,
     certificates: Option<Certificates>,
     mutator: Arc<dyn PodMutator>,
-    reports: Option<ReportsTask>,
+    beside: BoxFuture<'static, ()>,
     (registry, stop): (&mut Registry, &CancellationToken),
 ) -> Result<Option<BoxFuture<'static, ()>>> {
     let arguments = &parts.arguments.webhook;
@@ -239,8 +246,7 @@ pub(super) fn task(
         end,
     };
     let keeping = certificates.map(|it| it.serve(CancellationToken::new()));
-    let writing = OptionFuture::from(reports.map(ReportsTask::write));
-    let background = future::join4(OptionFuture::from(keeping), watching, following, writing);
+    let background = future::join4(OptionFuture::from(keeping), watching, following, beside);
     Ok(Some(
         serve(server, listener, arguments.drain, background).boxed(),
     ))

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{self, BoxFuture, OptionFuture};
 use kube::{Client, Config};
 use podloom_browser::{BrowserSetup, Timeouts};
 use podloom_cleaner::CleanerSetup;
 use podloom_control_loop::LoopMetrics;
 use podloom_controllers::duties::{Chain, Duty, GivenNames, Row};
-use podloom_controllers::{ControllerMetrics, DutySetup, Setup};
+use podloom_controllers::{ControllerMetrics, DutySetup, Setup, chain_exceptions};
 use podloom_engine::blocking::BlockingThreads;
 use podloom_engine::clock::Clock;
 use podloom_engine::outbound::{Pem, Roots, Tls};
@@ -38,8 +38,9 @@ use super::state::{DutyState, OperatorState};
 use super::webhook::{self, Certificates, Leading};
 use crate::cli::{PortalArguments, RunArguments};
 use crate::client::{self, Requests};
+use crate::exceptions::Exceptions;
 use crate::mutator::{ChainMutator, InTurns, NoChainPolicy};
-use crate::reports::Findings;
+use crate::reports::Notes;
 use crate::traces::Exporter;
 
 /// All parts of the operator.
@@ -83,9 +84,9 @@ pub(super) fn operator(
     };
     let certificates = Certificates::of(&parts, ours)?;
     let slot = Arc::default();
-    let findings = !arguments.webhook.reports.is_empty();
-    let findings = findings.then(Arc::<Findings>::default);
-    let (candidate, seen) = CandidateChain::of(arguments, &slot, findings.as_ref(), ours);
+    let notes = !arguments.webhook.reports.is_empty();
+    let notes = notes.then(|| Arc::new(Notes::new(&clock)));
+    let (candidate, seen) = CandidateChain::of(arguments, &slot, notes.as_ref(), ours);
     let identity = parts::identity(&arguments.own_pod);
     let split = candidate.as_ref().and_then(|it| it.split.clone());
     let follower = split.map(|split| Follower::of(&parts, split, identity.clone()));
@@ -94,7 +95,11 @@ pub(super) fn operator(
         slot,
         candidate,
         follower,
-        findings,
+        notes,
+        exceptions: arguments
+            .webhook
+            .address
+            .map(|_| chain_exceptions(&parts.client, &parts.metrics, &arguments.namespaces())),
         certificate,
         ..operator_state(&parts, &duty_metrics, stop)
     });
@@ -115,8 +120,17 @@ pub(super) fn operator(
     });
     let duty_tasks = duty_tasks.collect::<Result<Vec<_>>>()?;
     let loading = loading::of(&parts, &state, seen, ours)?;
-    let mutator = Arc::new(mutator(&parts, &state));
-    let webhook = webhook::task(&parts, certificates, mutator, reports, (ours, stop))?;
+    let watched = state.exceptions.clone();
+    let exceptions = watched.as_ref();
+    let exceptions = exceptions.map(|it| Exceptions::watched(it, &clock));
+    let mutator = Arc::new(ChainMutator {
+        exceptions,
+        ..mutator(&parts, &state)
+    });
+    let writing = OptionFuture::from(reports.map(ReportsTask::write));
+    let watching = OptionFuture::from(watched.map(|it| it.fill()));
+    let beside = future::join(writing, watching).map(drop).boxed();
+    let webhook = webhook::task(&parts, certificates, mutator, beside, (ours, stop))?;
     let operator = Operator {
         state,
         registry: Arc::new(registry),
@@ -349,7 +363,8 @@ fn mutator(parts: &Parts<'_>, state: &OperatorState) -> ChainMutator {
         split: state.candidate.as_ref().and_then(|it| it.split.clone()),
         witness: state.candidate.as_ref().map(|it| Arc::clone(&it.witness)),
         recent: state.history.as_ref().map(|it| Arc::clone(&it.pods)),
-        findings: state.findings.clone(),
+        notes: state.notes.clone(),
+        exceptions: None,
     }
 }
 

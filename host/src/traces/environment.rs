@@ -91,7 +91,8 @@ fn headers_of(read: &dyn Fn(&str) -> Option<String>) -> Result<HeaderMap, String
     let Some((name, text)) = named.find_map(|it| Some((it, read(it)?))) else {
         return Ok(headers);
     };
-    let wrong = || format!("{name} is no list of headers; write for example api-key=secret,tenant=a");
+    let wrong =
+        || format!("{name} is no list of headers; write for example api-key=secret,tenant=a");
     for (key, value) in attributes(&text).ok_or_else(wrong)? {
         let key: HeaderName = key.parse().map_err(|_| wrong())?;
         let mut value: HeaderValue = value.parse().map_err(|_| wrong())?;
@@ -168,7 +169,10 @@ mod tests {
             (vec![], Receiver::None),
             (vec![base], at("http://a:4318/v1/traces")),
             (vec![base, json], at("http://a:4318/v1/traces")),
-            (vec![("OTEL_EXPORTER_OTLP_ENDPOINT", "https://a")], at("https://a/v1/traces")),
+            (
+                vec![("OTEL_EXPORTER_OTLP_ENDPOINT", "https://a")],
+                at("https://a/v1/traces"),
+            ),
             (vec![base, whole], at("http://b:4318/v1/traces")),
             (vec![base, ("OTEL_SDK_DISABLED", "true")], Receiver::None),
             (vec![base, ("OTEL_TRACES_EXPORTER", "none")], Receiver::None),
@@ -202,7 +206,10 @@ mod tests {
         assert!(!format!("{headers:?}").contains("hunter2"));
         for wrong in ["hunter2", "a key=hunter2", "key=hunter2%0A"] {
             let error = read(wrong).unwrap_err();
-            assert!(error.starts_with("OTEL_EXPORTER_OTLP_HEADERS is no list"), "{error}");
+            assert!(
+                error.starts_with("OTEL_EXPORTER_OTLP_HEADERS is no list"),
+                "{error}"
+            );
             assert!(!error.contains("hunter2"), "{error}");
         }
     }

@@ -5,7 +5,7 @@ use std::fs;
 use super::{podloom, root};
 
 /// The files of deploy/, and the commands that print them.
-const FILES: [(&str, &[&str]); 27] = [
+const FILES: [(&str, &[&str]); 28] = [
     ("controllers/browser/rbac.yaml", &["rbac"]),
     (
         "controllers/browser/users.yaml",
@@ -46,6 +46,10 @@ const FILES: [(&str, &[&str]); 27] = [
     (
         "controllers/webhook/rbac.yaml",
         &["rbac", "--controllers", "webhook"],
+    ),
+    (
+        "controllers/webhook/users/users.yaml",
+        &["rbac", "--controllers", "webhook", "--for", "users"],
     ),
     (
         "controllers/webhook/split/rbac.yaml",

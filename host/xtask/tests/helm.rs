@@ -9,12 +9,13 @@ const CHART: &str = "deploy/helm";
 /// The files of the chart that are copies, and of what: a file, or all YAML files of a directory.
 ///
 /// They are no links, since Flux follows none that leads out of a chart.
-const COPIES: [(&str, &str); 29] = [
+const COPIES: [(&str, &str); 31] = [
     ("crds/browser", "crds"),
     ("crds/portal", "crds/portal"),
     ("crds/infrastructure", "crds/infrastructure"),
     ("crds/cleaner", "crds/cleaner"),
     ("crds/rollout", "crds/rollout"),
+    ("crds/webhook", "crds/webhook"),
     ("rbac/browser.yaml", "deploy/controllers/browser/rbac.yaml"),
     ("rbac/portal.yaml", "deploy/controllers/portal/rbac.yaml"),
     (
@@ -41,6 +42,10 @@ const COPIES: [(&str, &str); 29] = [
     (
         "users/cleaner.yaml",
         "deploy/controllers/cleaner/users.yaml",
+    ),
+    (
+        "users/webhook.yaml",
+        "deploy/controllers/webhook/users/users.yaml",
     ),
     (
         "users/rollout.yaml",

@@ -4,7 +4,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::Value;
 
 use super::{
-    chain_rollout_crd, cleaner_crd, crds, infrastructure_crd, portal_expose_crd, tunnel_class_crd,
+    chain_exception_crd, chain_rollout_crd, cleaner_crd, crds, infrastructure_crd,
+    portal_expose_crd, tunnel_class_crd,
 };
 use crate::{InfrastructureKind, SelenosisApi};
 
@@ -21,7 +22,7 @@ const HEADER: &str =
 
 /// The directories of `crds/`, and the definitions in each. The default set is where `kubectl apply -f crds/` looks, which does not
 /// descend.
-fn directories() -> [(PathBuf, Vec<CustomResourceDefinition>); 6] {
+fn directories() -> [(PathBuf, Vec<CustomResourceDefinition>); 7] {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../crds");
     let portal = vec![portal_expose_crd(), tunnel_class_crd()];
     [
@@ -34,6 +35,7 @@ fn directories() -> [(PathBuf, Vec<CustomResourceDefinition>); 6] {
         ),
         (root.join("cleaner"), vec![cleaner_crd()]),
         (root.join("rollout"), vec![chain_rollout_crd()]),
+        (root.join("webhook"), vec![chain_exception_crd()]),
     ]
 }
 
@@ -43,9 +45,9 @@ fn all() -> impl Iterator<Item = CustomResourceDefinition> {
 
 /// One of each kind.
 fn kinds() -> impl Iterator<Item = CustomResourceDefinition> {
-    let [seed, _, portal, infrastructure, cleaner, rollout] = directories();
+    let [seed, _, portal, infrastructure, cleaner, rollout, webhook] = directories();
     let others = portal.1.into_iter().chain(infrastructure.1);
-    let others = others.chain(cleaner.1).chain(rollout.1);
+    let others = others.chain(cleaner.1).chain(rollout.1).chain(webhook.1);
     seed.1.into_iter().chain(others)
 }
 
@@ -250,7 +252,8 @@ fn own_fields_are_described_and_embedded_ones_are_not() {
 }
 
 /// The bounds that are not 1024.
-const BOUNDS: [(&str, u64); 15] = [
+const BOUNDS: [(&str, u64); 16] = [
+    (".spec.plugins", 16),
     (".spec.sessionOptions.env{}", 128),
     (".spec.sessionOptions.labels", 128),
     (".spec.sessionOptions.annotations", 128),

@@ -8,7 +8,10 @@ pub(super) use self::cleaner::CLEANER;
 pub(super) use self::infrastructure::INFRASTRUCTURE;
 pub(super) use self::rollout::ROLLOUT;
 
-use podloom_api::{SelenosisApi, SelenosisKind, crd, names, portal_expose_crd, tunnel_class_crd};
+use podloom_api::{
+    SelenosisApi, SelenosisKind, chain_exception_crd, crd, names, portal_expose_crd,
+    tunnel_class_crd,
+};
 
 use super::{
     Chain, Group, Names, Need, Object, OwnKind, ResourceScope, Right, RightScope, Row, Switch,
@@ -27,6 +30,7 @@ pub(super) const BROWSER: Row = Row {
             scope: ResourceScope::Namespaced,
             definition: |api| crd(api, SelenosisKind::Browser),
             writers: Writers::Edit,
+            is_optional: false,
             clients: &["get", "list", "watch", "create", "delete"],
         },
         OwnKind {
@@ -36,6 +40,7 @@ pub(super) const BROWSER: Row = Row {
             scope: ResourceScope::Namespaced,
             definition: |api| crd(api, SelenosisKind::BrowserConfig),
             writers: Writers::Admin,
+            is_optional: false,
             clients: &[],
         },
     ],
@@ -92,6 +97,7 @@ pub(super) const PORTAL: Row = Row {
             scope: ResourceScope::Namespaced,
             definition: |_| portal_expose_crd(),
             writers: Writers::Edit,
+            is_optional: false,
             clients: &[],
         },
         OwnKind {
@@ -101,6 +107,7 @@ pub(super) const PORTAL: Row = Row {
             scope: ResourceScope::Cluster,
             definition: |_| tunnel_class_crd(),
             writers: Writers::Admin,
+            is_optional: false,
             clients: &[],
         },
     ],
@@ -186,8 +193,30 @@ pub(super) const WEBHOOK: Row = Row {
     name: "webhook",
     switch: Switch::Flag("--webhook"),
     names: Names::Webhook,
-    kinds: &[],
+    kinds: &[OwnKind {
+        group: Group::Fixed(names::rollout::GROUP),
+        version: names::rollout::VERSION,
+        plural: EXCEPTIONS,
+        scope: ResourceScope::Namespaced,
+        definition: |_| chain_exception_crd(),
+        // They decide which plugins the pods of a namespace pass, as far as the author of the chain lets them.
+        writers: Writers::Admin,
+        is_optional: true,
+        clients: &[],
+    }],
     rights: &[
+        Right {
+            verbs: &["list", "watch"],
+            need: Need::Optional("no ChainException holds"),
+            why: "reads ChainExceptions",
+            ..exceptions(None)
+        },
+        Right {
+            verbs: &["patch"],
+            need: Need::Optional("ChainExceptions do not say whether they hold"),
+            why: "writes the status of ChainExceptions",
+            ..exceptions(Some("status"))
+        },
         Right {
             verbs: &["list", "watch"],
             need: Need::Optional("Browsers are admitted without a check of their version"),
@@ -224,6 +253,19 @@ pub(super) const WEBHOOK: Row = Row {
     aggregated: None,
     chain: Chain::Needed,
 };
+
+const EXCEPTIONS: &str = "chainexceptions";
+
+const fn exceptions(subresource: Option<&'static str>) -> Right {
+    Right {
+        subresource,
+        ..fixed(
+            names::rollout::GROUP,
+            EXCEPTIONS,
+            RightScope::WatchedNamespaces,
+        )
+    }
+}
 
 const fn publishes(resource: &'static str) -> Right {
     Right {

@@ -178,7 +178,7 @@ fn load_code(
 /// not matter. Includes names, since they are in the stamp. Leaves out file names, since only the content matters.
 fn digest(plugins: &[Plugin]) -> String {
     let plugins = plugins.iter().map(|plugin| {
-        json!({
+        let mut fields = json!({
             "name": plugin.name,
             "sha256": plugin.sha256,
             "allow": plugin.allow,
@@ -188,7 +188,11 @@ fn digest(plugins: &[Plugin]) -> String {
             "failurePolicy": plugin.failure_policy.as_str(),
             "memory": plugin.limits.memory,
             "timeoutMillis": u64::try_from(plugin.limits.timeout.as_millis()).unwrap_or(u64::MAX),
-        })
+        });
+        if let Some(longest) = plugin.longest_exception {
+            fields["longestException"] = longest.as_secs().into();
+        }
+        fields
     });
     hex(&Sha256::digest(Value::Array(plugins.collect()).to_string()))
 }

@@ -19,6 +19,7 @@ const CLUSTERS: Row = Row {
         scope: ResourceScope::Cluster,
         definition: |api| crd(api, SelenosisKind::Browser),
         writers: Writers::Admin,
+        is_optional: false,
         clients: &[],
     }],
     rights: &[

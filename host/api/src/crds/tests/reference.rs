@@ -86,7 +86,10 @@ fn kind(crd: &CustomResourceDefinition, fields: &mut Fields, page: &mut String) 
     let schema = schema(crd);
     let name = &crd.spec.names.kind;
     let place = PLACES.iter().find(|(group, ..)| *group == crd.spec.group);
-    let (_, folder, guide) = place.unwrap();
+    let (_, folder, guide) = match name.as_str() {
+        "ChainException" => &("", "webhook/", "CHAIN.md"),
+        _ => place.unwrap(),
+    };
     let definition = format!("{folder}{}", file(crd));
     writeln!(
         page,

@@ -22,6 +22,7 @@ pub(in crate::duties) const CLEANER: Row = Row {
         definition: |_| cleaner_crd(),
         // They delete with the operator's rights, which may be more than those of whoever writes them.
         writers: Writers::Admin,
+        is_optional: false,
         clients: &[],
     }],
     rights: &[

@@ -122,6 +122,7 @@ const fn own(kind: InfrastructureKind) -> OwnKind {
         definition: definition_of(kind),
         // They name Secrets and where their values are sent to, and machines cost money.
         writers: Writers::Admin,
+        is_optional: false,
         clients: &[],
     }
 }

@@ -21,6 +21,7 @@ pub(in crate::duties) const ROLLOUT: Row = Row {
         definition: |_| chain_rollout_crd(),
         // They decide which plugins the pods of all namespaces pass.
         writers: Writers::Admin,
+        is_optional: false,
         clients: &[],
     }],
     rights: &[

@@ -48,7 +48,7 @@ impl Tried {
             candidate,
             split: None,
             results: Arc::clone(&results),
-            findings: None,
+            notes: None,
             metrics: metrics.clone(),
         };
         Self {
