@@ -7,8 +7,8 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kube::Resource;
 use kube::core::error_boundary::InvalidObject;
-use kube::core::{Object, ObjectMeta};
-use serde::de::DeserializeOwned;
+use kube::core::{Object, ObjectMeta, PartialObjectMeta, PartialObjectMetaExt};
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
@@ -45,6 +45,15 @@ where
                 metadata,
             }),
         }))
+    }
+}
+
+/// What has only metadata is always readable.
+impl<'de, K> Deserialize<'de> for Readable<PartialObjectMeta<K>> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Fields { metadata, .. } =
+            Fields::<Option<IgnoredAny>, IgnoredAny>::deserialize(deserializer)?;
+        Ok(Self(Ok(metadata.into_response_partial())))
     }
 }
 
@@ -146,6 +155,10 @@ pub fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta
 impl<K: Resource> Resource for Readable<K> {
     type DynamicType = Arc<K::DynamicType>;
     type Scope = K::Scope;
+
+    fn metadata_api() -> bool {
+        K::metadata_api()
+    }
 
     fn kind(dyntype: &Self::DynamicType) -> Cow<'_, str> {
         K::kind(dyntype)

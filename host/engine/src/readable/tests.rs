@@ -1,4 +1,5 @@
 use kube::Resource;
+use kube::core::{DynamicObject, PartialObjectMeta};
 use serde_json::{Value, json};
 
 use super::{Answered, Readable};
@@ -83,4 +84,17 @@ fn an_error_names_no_value() {
     check("status", json!({ "phase": "hunter2" }), phase);
     check("status", json!({ "phase": "`, expected hunter2" }), phase);
     check("spec", json!({}), "missing field `lightColor`");
+}
+
+#[test]
+fn of_metadata_alone_the_metadata_is_asked_for_and_read() {
+    type Meta = PartialObjectMeta<DynamicObject>;
+    let partial = json!({
+        "apiVersion": "meta.k8s.io/v1",
+        "kind": "PartialObjectMetadata",
+        "metadata": lamp(&red())["metadata"],
+    });
+    let watched: Readable<Meta> = serde_json::from_str(&partial.to_string()).unwrap();
+    assert_eq!(json!(watched.meta()), expected()["metadata"]);
+    assert!(Readable::<Meta>::metadata_api() && !Readable::<Lamp>::metadata_api());
 }
