@@ -28,6 +28,7 @@ mod cleaner_helm;
 mod cleaner_hooks;
 mod cleaner_killed;
 mod cleaner_kinds;
+mod cleaner_lifetime;
 mod cleaner_many;
 mod cleaner_proposal;
 mod cleaner_rights;

@@ -37,7 +37,7 @@ use crate::read::Reader;
 use crate::settings::CleanerSetup;
 use crate::watches::Watches;
 use crate::world::{Action, ActionOutcome, Fate, Learned, StoredCleaner, World, checked};
-use crate::{frozen, helm};
+use crate::{frozen, helm, lifetime};
 
 /// The controller of Cleaners. Cheap to clone.
 #[derive(Clone)]
@@ -317,11 +317,11 @@ pub fn begin(
     };
     listen(&cleaners, kind.clone());
     let wiring = Wiring::<CleanerKind>::new(&cleaners).counts(UNREADABLE, phase);
-    let scopes = scopes
-        .iter()
-        .map(|it| it.with_passes(setup.workers, WORKERS_MIN));
-    let controllers = wiring.run(&scopes.collect::<Vec<_>>(), kind);
-    let beside = future::join(cleaners.fill(), delivering);
+    let with_passes = |it: &WatchScope| it.with_passes(setup.workers, WORKERS_MIN);
+    let workers: Vec<_> = scopes.iter().map(with_passes).collect();
+    let controllers = wiring.run(&workers, kind);
+    let lifetimes = lifetime::begin(scopes, setup, &cleaners);
+    let beside = future::join3(cleaners.fill(), delivering, lifetimes);
     future::select(controllers.boxed(), beside.boxed())
         .map(drop)
         .boxed()

@@ -3,6 +3,7 @@
 //! - `checked` reads a spec into types that cannot be wrong.
 //! - `discovery` finds the kinds of targets, and `objects` reads and deletes objects of any kind.
 //! - `helm` uninstalls a Helm release, and `delivery` sends the CloudEvent.
+//! - `lifetime` makes Cleaners for objects whose annotations or labels say how long they live.
 //! - `validate` says what is wrong with a Cleaner before it is stored, and `offline` what one in a file would do.
 
 mod act;
@@ -15,6 +16,7 @@ mod frozen;
 mod helm;
 mod index;
 mod kind;
+mod lifetime;
 mod look;
 mod memory;
 mod metrics;
@@ -33,5 +35,5 @@ mod world;
 
 pub use kind::begin;
 pub use metrics::CleanerMetrics;
-pub use settings::{CleanerSettings, CleanerSetup, GroupResource};
+pub use settings::{CleanerSettings, CleanerSetup, GroupResource, LifetimeSettings};
 pub use validate::CleanerValidator;

@@ -17,6 +17,17 @@ pub struct CleanerSetup {
     pub workers: u16,
     /// How many threads evaluate conditions at once, in the whole process; 2 by default.
     pub evaluation_threads: usize,
+    /// Which objects get a Cleaner by what is written on them.
+    pub lifetimes: LifetimeSettings,
+}
+
+/// Which objects get a Cleaner if an annotation or a label says how long they live.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LifetimeSettings {
+    /// Their kinds, which are namespaced.
+    pub kinds: BTreeSet<GroupResource>,
+    /// Whether these Cleaners delete nothing, and only report.
+    pub is_dry_run: bool,
 }
 
 /// What the operator's flags say about every Cleaner.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
-use podloom_cleaner::{CleanerSettings, GroupResource};
+use podloom_cleaner::{CleanerSettings, GroupResource, LifetimeSettings};
 
 use super::{ReportFormat, namespace, text_or_json};
 
@@ -62,9 +62,33 @@ pub(crate) struct CleanerArguments {
     /// user who may create Cleaners chooses where the operator sends them. Use it for tests.
     #[arg(long = "cleaner-allow-loopback-sinks", env = "PODLOOM_CLEANER_ALLOW_LOOPBACK_SINKS", value_parser = FalseyValueParser::new())]
     allow_loopback_sinks: bool,
+
+    /// Make a Cleaner for each object of this kind that says how long it lives by the annotation janitor/ttl or janitor/expires, or the
+    /// label cleanup.kyverno.io/ttl. Write the kind as its plural and its group, such as deployments.apps or, for the core, pods; repeat
+    /// the option for several. Only kinds whose objects are in a namespace. With a kind here, whoever may annotate or label an object of
+    /// it has the operator delete it.
+    #[arg(
+        long = "cleaner-ttl-kinds",
+        value_name = "KIND",
+        env = "PODLOOM_CLEANER_TTL_KINDS",
+        value_delimiter = ','
+    )]
+    ttl_kinds: Vec<GroupResource>,
+
+    /// Let the Cleaners that --cleaner-ttl-kinds makes delete nothing, and only report what they would delete.
+    #[arg(long = "cleaner-ttl-dry-run", env = "PODLOOM_CLEANER_TTL_DRY_RUN", value_parser = FalseyValueParser::new())]
+    ttl_dry_run: bool,
 }
 
 impl CleanerArguments {
+    /// Which objects get a Cleaner.
+    pub(crate) fn lifetimes(&self) -> LifetimeSettings {
+        LifetimeSettings {
+            kinds: self.ttl_kinds.iter().cloned().collect(),
+            is_dry_run: self.ttl_dry_run,
+        }
+    }
+
     /// What holds for every Cleaner.
     pub(crate) fn settings(&self) -> CleanerSettings {
         CleanerSettings {

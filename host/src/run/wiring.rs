@@ -261,6 +261,7 @@ fn work(duty: Duty, parts: &Parts<'_>, state: &OperatorState, leading: &Leading)
             settings: Arc::new(arguments.cleaner.settings()),
             workers: arguments.cleaner.workers,
             evaluation_threads: arguments.cleaner.evaluation_threads.into(),
+            lifetimes: arguments.cleaner.lifetimes(),
         }),
         Duty::Rollout => DutySetup::Rollout(RolloutSetup {
             namespace: parts::own_namespace(&arguments.own_pod),

@@ -13,6 +13,10 @@ pub const FIELD_MANAGER: &str = "podloom-cleaner";
 pub mod label {
     /// On a ClusterRole, with the value `true`: the operator has its rights when it looks at targets and deletes them.
     pub const AGGREGATE: &str = "rbac.podloom.dev/aggregate-to-cleaner";
+    /// On a Cleaner that the operator has made.
+    pub const MADE_FROM: &str = "cleaner.vtex.dev/made-from";
+    /// Its value, if it was made from the lifetime that another object has as an annotation or a label.
+    pub const MADE_FROM_TTL: &str = "ttl";
 }
 
 /// Annotations. The first two have an effect only if their value is `true`.
@@ -23,6 +27,18 @@ pub mod annotation {
     pub const ABANDON: &str = "cleaner.vtex.dev/abandon";
     /// On the object of a Helm hook: the UID of the Cleaner that has created it, and when the hook began.
     pub const HOOK_RUN: &str = "cleaner.vtex.dev/hook-run";
+}
+
+/// What other controllers understand of an object's lifetime, and what this operator understands too, if a flag says so.
+pub mod lifetime {
+    /// An annotation of hjacobs/kube-janitor: how old the object becomes.
+    pub const JANITOR_TTL: &str = "janitor/ttl";
+    /// An annotation of hjacobs/kube-janitor: when the object is deleted.
+    pub const JANITOR_EXPIRES: &str = "janitor/expires";
+    /// A label of kyverno/kyverno: how old the object becomes, or when it is deleted.
+    pub const KYVERNO_TTL: &str = "cleanup.kyverno.io/ttl";
+    /// An annotation of kyverno/kyverno: when what the object owns is deleted.
+    pub const KYVERNO_PROPAGATION: &str = "cleanup.kyverno.io/propagation-policy";
 }
 
 /// Types of conditions.
@@ -104,6 +120,8 @@ pub mod event {
     pub const HELM_UNINSTALL_FAILED: &str = "HelmUninstallFailed";
     /// The CloudEvent cannot be delivered.
     pub const EVENT_DELIVERY_FAILED: &str = "EventDeliveryFailed";
+    /// On an object with a lifetime: it has no Cleaner.
+    pub const LIFETIME_IGNORED: &str = "LifetimeIgnored";
 }
 
 /// The CloudEvent about a deletion.

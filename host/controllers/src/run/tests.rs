@@ -84,6 +84,7 @@ fn cleaner() -> DutySetup {
         settings: Arc::default(),
         workers: 32,
         evaluation_threads: 1,
+        lifetimes: Default::default(),
     })
 }
 
