@@ -1,5 +1,6 @@
 //! The command line.
 
+mod admission;
 mod chain;
 mod cleaner;
 mod cluster;
@@ -27,6 +28,9 @@ use podloom_mutators::PublicKey;
 use podloom_syntax::names;
 use tracing_subscriber::filter::Targets;
 
+pub(crate) use admission::{
+    AdmissionCommand, AdmissionDiffArguments, AdmissionRecordArguments, SubmitArguments,
+};
 pub(crate) use chain::{
     BundleArguments, DiffArguments, DiffFormat, ExportArguments, PodArguments, TightenArguments,
 };
@@ -78,7 +82,7 @@ Examples:
   podloom run --plugins my-chain
 
 Exit codes: 0 success, 1 invalid input or a failed check, 2 wrong usage, 3 any other error,
-4 with --exit-code: chain diff found a difference, or drift found a pod that drifted;
+4 with --exit-code: chain diff or admission diff found a difference, or drift a pod that drifted;
   with rollout status --wait: the candidate was taken back.";
 
 #[derive(Debug, Subcommand)]
@@ -97,6 +101,9 @@ pub(crate) enum Command {
     /// Record the pods of a cluster, to try chains and plugins on them.
     #[command(subcommand)]
     Corpus(CorpusCommand),
+    /// Compare what API servers would make of pods, whatever admits them, and record it.
+    #[command(subcommand)]
+    Admission(AdmissionCommand),
     /// Check manifests of Clusters, clouds and Infrastructure Managers.
     #[command(subcommand)]
     Infra(CheckCommand<InfraCheckArguments>),

@@ -27,7 +27,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use kube::client::retry::RetryPolicy;
 use kube::client::{Body, ConfigExt};
-use kube::config::Kubeconfig;
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use podloom_engine::clock::Clock;
 use podloom_engine::outbound::{Proxies, Proxy, Scheme};
@@ -176,13 +176,16 @@ fn scheme(server: &Uri) -> Scheme {
     }
 }
 
-/// Finds the cluster: that of the kubeconfig, else that of our own pod. The proxy is that of the kubeconfig, else that of the
-/// environment.
-pub(crate) async fn cluster() -> anyhow::Result<Config> {
-    let mut config = Config::infer().await.context(
-        "found no cluster: there is no readable kubeconfig (KUBECONFIG or ~/.kube/config), and this is not a pod of a cluster",
-    )?;
-    if !names_proxy() {
+/// Finds the cluster: that of a context of the kubeconfig. Without a name, it is that of the current context, else that of our own pod.
+/// The proxy is that of the kubeconfig, else that of the environment.
+pub(crate) async fn cluster(context: Option<&str>) -> anyhow::Result<Config> {
+    let mut config = match context {
+        Some(context) => of_context(context).await?,
+        None => Config::infer().await.context(
+            "found no cluster: there is no readable kubeconfig (KUBECONFIG or ~/.kube/config), and this is not a pod of a cluster",
+        )?,
+    };
+    if !names_proxy(context) {
         let server = &config.cluster_url;
         let scheme = scheme(server);
         let host = server.host().unwrap_or_default();
@@ -195,14 +198,37 @@ pub(crate) async fn cluster() -> anyhow::Result<Config> {
     Ok(config)
 }
 
-/// Whether the current context of the kubeconfig has `proxy-url`. kube's `Config` does not show it: it also takes a proxy of the
-/// environment, without `NO_PROXY`.
-fn names_proxy() -> bool {
+async fn of_context(name: &str) -> anyhow::Result<Config> {
+    let kubeconfig = Kubeconfig::read().context(
+        "cannot read the kubeconfig (KUBECONFIG or ~/.kube/config), of which a context is named",
+    )?;
+    let names = kubeconfig.contexts.iter().map(|it| it.name.as_str());
+    let names: Vec<&str> = names.collect();
+    if !names.contains(&name) {
+        let names = names.join(", ");
+        anyhow::bail!("the kubeconfig has no context {name}; it has: {names}");
+    }
+    let options = KubeConfigOptions {
+        context: Some(name.to_owned()),
+        ..KubeConfigOptions::default()
+    };
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    config.with_context(|| format!("the context {name} of the kubeconfig is unusable"))
+}
+
+/// The name of the kubeconfig's current context.
+pub(crate) fn current_context() -> Option<String> {
+    Kubeconfig::read().ok()?.current_context
+}
+
+/// Whether a context of the kubeconfig, by default the current one, has `proxy-url`. kube's `Config` does not show it: it also takes a
+/// proxy of the environment, without `NO_PROXY`.
+fn names_proxy(context: Option<&str>) -> bool {
     let found = || {
         let kubeconfig = Kubeconfig::read().ok()?;
-        let name = kubeconfig.current_context.as_ref()?;
+        let name = context.or(kubeconfig.current_context.as_deref())?;
         let mut contexts = kubeconfig.contexts.iter();
-        let context = contexts.find(|it| it.name == *name)?.context.as_ref()?;
+        let context = contexts.find(|it| it.name == name)?.context.as_ref()?;
         let mut clusters = kubeconfig.clusters.iter();
         let cluster = clusters.find(|it| it.name == context.cluster)?;
         cluster.cluster.as_ref()?.proxy_url.clone()

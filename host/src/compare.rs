@@ -18,7 +18,7 @@ const CONTAINERS: [&str; 2] = ["containers", "initContainers"];
 /// What one chain makes of one pod: the pod without the chain's stamp, or why it is rejected.
 pub(crate) type Outcome = Result<MutatedPod, Rejection>;
 
-/// Why a chain rejects a pod.
+/// Why a chain, or an API server, rejects a pod.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Rejection {
     /// Whether a plugin denied it; if not, a plugin failed.
@@ -111,19 +111,27 @@ impl OwnContainers {
 impl Difference {
     /// Returns what is different; none if nothing is.
     pub(crate) fn between(own: &OwnContainers, old: Outcome, new: Outcome) -> Option<Self> {
+        match (old, new) {
+            (Ok(old), Ok(new)) => Self::of_pods(own, &old, &new),
+            (old, new) => Self::of_rejections(old.err(), new.err()),
+        }
+    }
+
+    /// The same for a pod that not both admit.
+    pub(crate) fn of_rejections(old: Option<Rejection>, new: Option<Rejection>) -> Option<Self> {
         let (verdict, rejection) = match (old, new) {
-            (Ok(old), Ok(new)) => return Self::of_pods(own, &old, &new),
-            (Err(old), Err(new)) if old == new => return None,
-            (Err(old), Err(new)) if old.is_denial == new.is_denial => {
+            (None, None) => return None,
+            (Some(old), Some(new)) if old == new => return None,
+            (Some(old), Some(new)) if old.is_denial == new.is_denial => {
                 let mut plugins: Vec<String> = old.plugin.into_iter().chain(new.plugin).collect();
                 plugins.dedup();
                 let reason = format!("{} (before: {})", new.reason, old.reason);
                 return Some(Self::of(Verdict::RejectedOtherwise, plugins, Some(reason)));
             }
-            (_, Err(new)) if new.is_denial => (Verdict::DeniedNow, new),
-            (_, Err(new)) => (Verdict::FailsNow, new),
-            (Err(old), Ok(_)) if old.is_denial => (Verdict::AllowedNow, old),
-            (Err(old), Ok(_)) => (Verdict::FailsNoMore, old),
+            (_, Some(new)) if new.is_denial => (Verdict::DeniedNow, new),
+            (_, Some(new)) => (Verdict::FailsNow, new),
+            (Some(old), None) if old.is_denial => (Verdict::AllowedNow, old),
+            (Some(old), None) => (Verdict::FailsNoMore, old),
         };
         let plugins = rejection.plugin.into_iter().collect();
         Some(Self::of(verdict, plugins, Some(rejection.reason)))
@@ -178,9 +186,27 @@ fn changes(own: &OwnContainers, old: &MutatedPod, new: &MutatedPod) -> Vec<Chang
         let first = written.partition_point(|it| *it < below.as_str());
         written.get(first).is_some_and(|it| it.starts_with(&below))
     };
-    let changes = compare(&old.pod, &new.pod, &splits).into_iter();
-    let changes = changes.map(|change| Change {
-        writers: Writers::of(&change, &old.runs, &new.runs),
+    changes_by(own, compare(&old.pod, &new.pod, &splits), |change| {
+        Writers::of(change, &old.runs, &new.runs)
+    })
+}
+
+/// What is different between two pods of which nobody knows who wrote what. It is split as far as it can be, so that a label is the same
+/// change whether the pod had other labels or none.
+pub(crate) fn unclaimed_changes(own: &OwnContainers, old: &Value, new: &Value) -> Vec<Change> {
+    changes_by(own, compare(old, new, &|_| true), |_| Writers {
+        chain: Whose::New,
+        plugins: Vec::new(),
+    })
+}
+
+fn changes_by(
+    own: &OwnContainers,
+    changes: Vec<PodChange<'_>>,
+    by: impl Fn(&PodChange<'_>) -> Writers,
+) -> Vec<Change> {
+    let changes = changes.into_iter().map(|change| Change {
+        writers: by(&change),
         general: own.general(&change.path),
         kind: change.kind,
         old: change.old.cloned(),
@@ -240,6 +266,14 @@ pub(crate) fn outcome(result: Result<MutatedPod, RejectedPod>) -> Outcome {
 }
 
 impl Rejection {
+    pub(crate) const fn new(is_denial: bool, by: Option<String>, reason: String) -> Self {
+        Self {
+            is_denial,
+            plugin: by,
+            reason,
+        }
+    }
+
     fn of(rejected: RejectedPod) -> Self {
         let last = rejected.runs.into_iter().last();
         let (is_denial, plugin, reason) = match last.map(|run| (run.plugin, run.outcome)) {
@@ -249,17 +283,13 @@ impl Rejection {
             }
             _ => (false, None, rejected.rejection.message().to_owned()),
         };
-        Self {
-            is_denial,
-            plugin,
-            reason,
-        }
+        Self::new(is_denial, plugin, reason)
     }
 }
 
 /// Removes what is different between any two chains: their stamps, and what was only made to hold them. managedFields go too, which
 /// a chain drops, and which no answer touches.
-fn remove_stamp(pod: &mut Value) {
+pub(crate) fn remove_stamp(pod: &mut Value) {
     stamp::remove(pod);
     let Some(metadata) = pod.get_mut("metadata").and_then(Value::as_object_mut) else {
         return;

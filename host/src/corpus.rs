@@ -1,6 +1,6 @@
 //! `podloom corpus record`: keeps the pods of a cluster as files, on which chains and plugins are tried later.
 
-mod conceal;
+pub(crate) mod conceal;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;

@@ -145,7 +145,7 @@ const OWNERS: usize = 20;
 impl<'a> Reading<'a> {
     /// Connects to the cluster of the kubeconfig's context, and reads the namespaces.
     pub(crate) async fn begin(scope: &'a PodArguments) -> Result<Self, CommandError> {
-        let client = lists::connect().await?;
+        let client = lists::connect_to(scope.context.as_deref()).await?;
         let namespace = scope.namespace.as_deref();
         let namespace = namespace.unwrap_or(client.default_namespace()).to_owned();
         let mut reading = Self {

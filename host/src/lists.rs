@@ -23,7 +23,12 @@ const PAGE: u32 = 50;
 
 /// Connects to the cluster of the kubeconfig's context, or to the one in which this pod runs. Nothing is asked yet.
 pub(crate) async fn connect() -> Result<Client, CommandError> {
-    let config = client::cluster().await?;
+    connect_to(None).await
+}
+
+/// The same, to the cluster of a context that may be named.
+pub(crate) async fn connect_to(context: Option<&str>) -> Result<Client, CommandError> {
+    let config = client::cluster(context).await?;
     Ok(client::of_command(&config).context("cannot connect to the cluster")?)
 }
 

@@ -1,5 +1,6 @@
 //! A Kubernetes operator whose pods pass through a chain of sandboxed WebAssembly plugins.
 
+mod admission;
 mod blame;
 mod bundle;
 mod chain;
@@ -44,7 +45,9 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches};
 use podloom_manifest::{self as manifest, error};
 
-use crate::cli::{Arguments, ChainCommand, CheckCommand, Command, CorpusCommand, PluginCommand};
+use crate::cli::{
+    AdmissionCommand, Arguments, ChainCommand, CheckCommand, Command, CorpusCommand, PluginCommand,
+};
 use crate::error::CommandError;
 use crate::traces::environment::{self, Receiver};
 
@@ -98,6 +101,8 @@ fn main() -> ExitCode {
         Command::Chain(ChainCommand::Verify(arguments)) => chain::verify(arguments),
         Command::Chain(ChainCommand::Schema) => chain::schema(),
         Command::Corpus(CorpusCommand::Record(arguments)) => corpus::record(arguments),
+        Command::Admission(AdmissionCommand::Diff(arguments)) => admission::diff(arguments),
+        Command::Admission(AdmissionCommand::Record(arguments)) => admission::record(arguments),
         Command::Infra(CheckCommand::Check(arguments)) => infra::check(arguments),
         Command::Cleaner(CheckCommand::Check(arguments)) => cleaner::check(arguments),
         Command::Drift(arguments) if arguments.repair.is_on => heal::repair(arguments),

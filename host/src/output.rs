@@ -1,7 +1,8 @@
 //! Writes objects for programs, and text for people.
 
 use std::borrow::Cow;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
 
 use anstyle::{AnsiColor, Style};
 use anyhow::Context;
@@ -98,6 +99,43 @@ pub(crate) fn warn(warning: &Diagnostic) {
 /// Prints a note on standard error. A closed standard error is not an error.
 pub(crate) fn print_note(text: &str) {
     let _ignored = anstream::stderr().lock().write_all(text.as_bytes());
+}
+
+/// How often the progress is shown.
+const SHOWN: Duration = Duration::from_millis(200);
+
+/// Counts on a terminal, on one line of standard error, if it takes long. The line is gone when this is dropped.
+pub(crate) struct Progress {
+    what: &'static str,
+    /// None if it is no terminal.
+    shown: Option<Instant>,
+    is_shown: bool,
+}
+
+impl Progress {
+    /// What is counted, such as `pods compared`.
+    pub(crate) fn new(what: &'static str) -> Self {
+        Self {
+            what,
+            shown: io::stderr().is_terminal().then(Instant::now),
+            is_shown: false,
+        }
+    }
+
+    pub(crate) fn reached(&mut self, count: u64) {
+        if self.shown.is_some_and(|shown| shown.elapsed() > SHOWN) {
+            (self.shown, self.is_shown) = (Some(Instant::now()), true);
+            print_note(&format!("\r{count} {}", self.what));
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.is_shown {
+            print_note("\r\x1b[K");
+        }
+    }
 }
 
 #[cfg(test)]

@@ -122,7 +122,7 @@ async fn run_tasks(arguments: &RunArguments, log: Filter, traces: Option<Exporte
         probes = probes.as_ref().and_then(address),
         "starting"
     );
-    let config = client::cluster().await?;
+    let config = client::cluster(None).await?;
     tracing::info!(server = %config.cluster_url, "cluster");
     let (operator, loading) = wiring::operator(&config, arguments, &stop, traces.as_ref())?;
     // Probes are answered until everything else has ended.

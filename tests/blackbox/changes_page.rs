@@ -13,7 +13,7 @@ const NAMESPACE: &str = "shop";
 const POD: &str = "web-5d9f8c7b6-x2k4v";
 
 /// Lines of the page that run elsewhere: they need an operator in the cluster, or another terminal.
-const ELSEWHERE: [(&str, &str); 7] = [
+const ELSEWHERE: [(&str, &str); 8] = [
     (
         "podloom bundle my-chain --name podloom-candidate | kubectl apply --server-side -f -",
         "installs.rs applies bundles",
@@ -38,6 +38,10 @@ const ELSEWHERE: [(&str, &str); 7] = [
     (
         "podloom bundle my-chain | kubectl apply --server-side -f -",
         "installs.rs applies bundles",
+    ),
+    (
+        "podloom admission diff --against cluster -n shop --context old --to-context new",
+        "admission_diff.rs has two contexts",
     ),
 ];
 

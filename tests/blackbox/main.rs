@@ -9,6 +9,7 @@
     reason = "this is test code: what goes wrong fails the test"
 )]
 
+mod admission_diff;
 mod adoption;
 mod alone;
 mod api_server;

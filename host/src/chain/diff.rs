@@ -2,31 +2,29 @@
 //!
 //! What is different between two pods is found in `compare`.
 
-mod report;
+pub(crate) mod report;
 
-use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::available_parallelism;
-use std::time::{Duration, Instant};
 
 use futures::{StreamExt, stream};
 use podloom_mutators::Engine;
 use tokio::sync::mpsc::{self, Receiver};
 
+use self::report::Words;
 use crate::cli::DiffArguments;
 use crate::compare::groups::{Groups, Kept};
 use crate::compare::{Difference, OwnContainers, outcome};
 use crate::error::CommandError;
 use crate::feed::{Feed, FoundPod, block_on, no_pod};
+use crate::load;
 use crate::mutator::{ChainMutator, ChainPanicked};
+use crate::output::Progress;
 use crate::render::pod::Subject;
-use crate::{load, output};
 
 /// How many pods wait for the chains.
 const QUEUE: usize = 64;
-/// How often the progress is shown.
-const SHOWN: Duration = Duration::from_millis(200);
 
 /// Runs both chains on all pods, and prints the differences.
 pub(crate) fn run(arguments: &DiffArguments) -> Result<(), CommandError> {
@@ -48,7 +46,7 @@ pub(crate) fn run(arguments: &DiffArguments) -> Result<(), CommandError> {
     if groups.all.pods == 0 {
         return Err(no_pod(&skipped));
     }
-    report::print(&groups, &skipped, arguments.output)?;
+    report::print(&groups, &skipped, arguments.output, &Words::OF_CHAINS)?;
     match arguments.exit_code && !groups.is_empty() {
         true => Err(CommandError::Different),
         false => Ok(()),
@@ -61,9 +59,7 @@ async fn collect(
     kept: Kept,
 ) -> Result<Groups, CommandError> {
     let mut groups = Groups::new(kept);
-    // On a terminal, the pods are counted if it takes long.
-    let mut shown = std::io::stderr().is_terminal().then(Instant::now);
-    let mut is_counted = false;
+    let mut progress = Progress::new("pods compared");
     // Enough that no processor waits for the next pod.
     let at_once = 2 * available_parallelism().map_or(1, usize::from);
     let pods = stream::unfold(queue, async |mut queue| {
@@ -76,13 +72,7 @@ async fn collect(
     while let Some(compared) = compared.next().await {
         let (namespace, name, difference) = compared.map_err(anyhow::Error::new)?;
         groups.add(&namespace, &name, difference);
-        if shown.is_some_and(|shown| shown.elapsed() > SHOWN) {
-            (shown, is_counted) = (Some(Instant::now()), true);
-            output::print_note(&format!("\r{} pods compared", groups.all.pods));
-        }
-    }
-    if is_counted {
-        output::print_note("\r\x1b[K");
+        progress.reached(groups.all.pods);
     }
     Ok(groups)
 }

@@ -230,7 +230,7 @@ fn config_map_name(text: &str) -> Result<String, &'static str> {
 }
 
 /// Pods of files, or of a cluster.
-#[derive(Args, Debug, Default)]
+#[derive(Args, Clone, Debug, Default)]
 #[command(group = ArgGroup::new("pods").required(true).multiple(true).args(["files", "kustomizations", "corpus", "against"]))]
 pub(crate) struct PodArguments {
     /// Files or directories with YAML or JSON; - reads standard input.
@@ -274,4 +274,8 @@ pub(crate) struct PodArguments {
     /// the option for several templates.
     #[arg(long = "pod-template", value_name = "TEMPLATE", value_parser = NamedTemplate::parse, conflicts_with = "against")]
     pub(crate) pod_templates: Vec<NamedTemplate>,
+
+    /// The context of the kubeconfig whose cluster is read. Only some commands have an option for it.
+    #[arg(skip)]
+    pub(crate) context: Option<String>,
 }

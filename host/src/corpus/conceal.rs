@@ -17,7 +17,7 @@ const LEFT_OUT: [&str; 6] = [
 ];
 
 /// Removes annotations that no chain should see: those of any metadata in the object.
-pub(super) fn annotations(object: &mut Value) {
+pub(crate) fn annotations(object: &mut Value) {
     match object {
         Value::Object(fields) => {
             for (name, value) in fields.iter_mut() {
@@ -46,7 +46,7 @@ pub(super) fn annotations(object: &mut Value) {
 ///
 /// The same value of an object gets the same placeholder, and a number says nothing about the value. So a recording changes only if
 /// the object does.
-pub(super) fn values(object: &mut Value) {
+pub(crate) fn values(object: &mut Value) {
     let mut placeholders = Placeholders::default();
     placeholders.conceal(object);
     let options = object.get_mut("metadata").and_then(|it| {

@@ -1,5 +1,6 @@
 //! The command line as a user sees it: what it prints, where, and with which exit code.
 
+mod admission;
 mod blame;
 mod bundles;
 mod chains;

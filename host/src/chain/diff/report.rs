@@ -1,4 +1,4 @@
-//! What `podloom chain diff` prints.
+//! What `podloom chain diff` and `podloom admission diff` print.
 
 use std::fmt::Write;
 
@@ -13,14 +13,42 @@ use crate::explain::count;
 use crate::feed::Skipped;
 use crate::output::{self, ADDED, CHANGED, QUIET, REMOVED, TITLE, WARNING, paint, yaml};
 
+/// What the two commands say in words of their own.
+pub(crate) struct Words {
+    /// The title of the report in Markdown.
+    pub(crate) title: &'static str,
+    /// What stands before the name of what rejects a pod, and before several of them.
+    pub(crate) rejects: [&'static str; 2],
+}
+
+impl Words {
+    pub(crate) const OF_CHAINS: Self = Self {
+        title: "What the new chain changes",
+        rejects: ["plugin ", "plugins "],
+    };
+    /// What rejects a pod has a name that says what it is.
+    pub(crate) const OF_ADMISSION: Self = Self {
+        title: "What changes at admission",
+        rejects: ["", ""],
+    };
+
+    /// `plugin a`, or `plugins a, b`
+    fn names(&self, names: &[String]) -> String {
+        let [one, several] = self.rejects;
+        let before = if names.len() == 1 { one } else { several };
+        format!("{before}{}", names.join(", "))
+    }
+}
+
 /// Prints what is different on standard output, and what could not be read or is not compared.
-pub(super) fn print(
+pub(crate) fn print(
     groups: &Groups,
     skipped: &[Skipped],
     format: DiffFormat,
+    words: &Words,
 ) -> Result<(), CommandError> {
     let text = match format {
-        DiffFormat::Text => text_of(groups, skipped)?,
+        DiffFormat::Text => text_of(groups, skipped, words)?,
         DiffFormat::Json => output::json_text(&json!({
             "compared": groups.all,
             "same": groups.same,
@@ -28,7 +56,7 @@ pub(super) fn print(
             "notListed": groups.rest,
             "skipped": skipped,
         }))?,
-        DiffFormat::Markdown => markdown_of(groups, skipped)?,
+        DiffFormat::Markdown => markdown_of(groups, skipped, words)?,
     };
     output::print(&text)
 }
@@ -53,18 +81,9 @@ fn heading(verdict: Verdict) -> &'static str {
     }
 }
 
-/// `plugin a`, or `plugins a, b`
-fn plugins(names: &[String]) -> String {
-    let noun = if names.len() == 1 {
-        "plugin"
-    } else {
-        "plugins"
-    };
-    format!("{noun} {}", names.join(", "))
-}
-
 /// Who made a change; empty if no plugin did.
 fn by(writers: &Writers) -> String {
+    let plugins = |names| Words::OF_CHAINS.names(names);
     match (writers.plugins.as_slice(), writers.chain) {
         ([], _) => String::new(),
         (names, Whose::New) => plugins(names),
@@ -121,10 +140,10 @@ fn rest(groups: &Groups) -> Option<String> {
 
 // The report for a pull request.
 
-fn markdown_of(groups: &Groups, skipped: &[Skipped]) -> anyhow::Result<String> {
-    let mut text = String::from("### What the new chain changes\n\n");
+fn markdown_of(groups: &Groups, skipped: &[Skipped], words: &Words) -> anyhow::Result<String> {
+    let mut text = format!("### {}\n\n", words.title);
     for group in groups.sorted() {
-        text.push_str(&of_group(group)?);
+        text.push_str(&of_group(group, words)?);
     }
     if let Some(rest) = rest(groups) {
         let _infallible = writeln!(text, "**{rest}**\n");
@@ -139,14 +158,14 @@ fn markdown_of(groups: &Groups, skipped: &[Skipped]) -> anyhow::Result<String> {
     Ok(text)
 }
 
-fn of_group(group: &Group) -> anyhow::Result<String> {
+fn of_group(group: &Group, words: &Words) -> anyhow::Result<String> {
     let mut text = format!(
         "**{}: {}**",
         capitalized(heading(group.verdict)),
         many(&group.tally)
     );
     if !group.plugins.is_empty() {
-        let _infallible = write!(text, " ({})", plain(&plugins(&group.plugins)));
+        let _infallible = write!(text, " ({})", plain(&words.names(&group.plugins)));
     }
     text.push_str("\n\n");
     if !group.names.is_empty() {
@@ -230,13 +249,17 @@ fn code(text: &str) -> String {
 
 // The report for people.
 
-pub(super) fn text_of(groups: &Groups, skipped: &[Skipped]) -> anyhow::Result<String> {
+pub(super) fn text_of(
+    groups: &Groups,
+    skipped: &[Skipped],
+    words: &Words,
+) -> anyhow::Result<String> {
     let mut text = String::new();
     let mut line = |indent: usize, line: &str| {
         let _infallible = writeln!(text, "{:indent$}{line}", "");
     };
     for group in groups.sorted() {
-        line(0, &title(group));
+        line(0, &title(group, words));
         if !group.names.is_empty() {
             let names = format!("{}{}", group.names.join(", "), group.more());
             line(2, &paint(QUIET, &shown(&names)));
@@ -266,7 +289,7 @@ pub(super) fn text_of(groups: &Groups, skipped: &[Skipped]) -> anyhow::Result<St
     Ok(text)
 }
 
-fn title(group: &Group) -> String {
+fn title(group: &Group, words: &Words) -> String {
     let style = match group.verdict {
         Verdict::DeniedNow | Verdict::FailsNow => REMOVED.bold(),
         Verdict::IgnoredNow | Verdict::RejectedOtherwise => WARNING,
@@ -275,7 +298,7 @@ fn title(group: &Group) -> String {
     };
     let mut title = format!("{}: {}", heading(group.verdict), many(&group.tally));
     if !group.plugins.is_empty() {
-        let _infallible = write!(title, " ({})", plugins(&group.plugins));
+        let _infallible = write!(title, " ({})", words.names(&group.plugins));
     }
     paint(style, &shown(&title))
 }

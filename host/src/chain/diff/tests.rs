@@ -9,7 +9,7 @@ use podloom_pod_path::{Access, Transaction};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::report::text_of;
+use super::report::{Words, text_of};
 use crate::compare::groups::{Groups, Kept};
 use crate::compare::{Difference, Outcome, OwnContainers, outcome};
 
@@ -115,7 +115,7 @@ fn each_case_is_told() {
                 ..Kept::OF_A_COMMAND
             });
             groups.add("shop", "Pod shop/web", compared());
-            let text = text_of(&groups, &[]).unwrap();
+            let text = text_of(&groups, &[], &Words::OF_CHAINS).unwrap();
             anstream::adapter::strip_str(&text).to_string()
         });
         insta::assert_snapshot!(told.join("---------- with values\n"));
