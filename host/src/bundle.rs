@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &BundleArguments) -> Result<(), CommandError> {
     let bundle = load::bundle(directory)?;
     let engine = load::engine()?;
     let mut chain = load::compile(&engine, directory, &bundle)?;
-    chain::prove(directory, &chain, &Pods::NONE, &mut |_, _, _| {})?;
+    chain::prove(directory, &chain, &Pods::NONE, &mut |_, _, _, _| {})?;
     let packed = pack(directory, &bundle)?;
     if packed.plugins.iter().any(|file| file.original.is_some()) {
         chain = load_again(&engine, &packed)?;

@@ -6,22 +6,22 @@ pub(crate) mod edit;
 pub(crate) mod export;
 pub(crate) mod tighten;
 
+use std::cell::RefCell;
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 
 use podloom_mutation::{PluginOutcome, PodRejection, PodRequest};
 use podloom_mutators::{
-    CHAIN, Chain, Denials, MANIFEST, Plugin, SAMPLE_PODS, Signers, Takes, manifest_schema,
-    sample_pods,
+    CHAIN, Chain, Denials, Plugin, SAMPLE_PODS, Signers, Takes, manifest_schema, sample_pods,
 };
 use serde_json::{Value, json};
 
 use self::commute::Orders;
+use crate::ci::{self, Level, ORDER, PLUGIN, Report};
 use crate::cli::{CheckArguments, VerifyArguments};
-use crate::error::{CommandError, Diagnostic};
+use crate::error::{CommandError, Diagnostic, Position};
 use crate::explain::{count, sheet};
-use crate::feed::FoundPod;
 use crate::output::{QUIET, TITLE, json_text, paint};
 use crate::render::pod::Subject;
 use crate::subjects::subjects;
@@ -29,33 +29,62 @@ use crate::{feed, load, manifest, output, source_age};
 
 /// Loads and proves a chain, and prints what each plugin may do.
 pub(crate) fn check(arguments: &CheckArguments) -> Result<(), CommandError> {
+    let found = RefCell::new(Report::new(load::manifest(&arguments.directory)));
+    let done = check_and_print(arguments, &found);
+    found.into_inner().finish(arguments.output.report(), done)
+}
+
+fn check_and_print(
+    arguments: &CheckArguments,
+    found: &RefCell<Report>,
+) -> Result<(), CommandError> {
     let directory = &arguments.directory;
-    let chain = load::chain(directory)?;
+    let warn = |it: &Diagnostic| {
+        output::warn(it);
+        found.borrow_mut().add(Level::Warning, it);
+    };
+    let bundle = load::bundle(directory)?;
+    let (chain, warnings) = load::compile_with_warnings(&load::engine()?, directory, &bundle)?;
+    look_at(directory, &chain, &mut found.borrow_mut());
+    warnings.iter().for_each(warn);
     for plugin in chain.plugins() {
         if let Some(note) = source_age::note(&directory.join(&plugin.file)) {
-            load::warn(&note);
+            warn(&Diagnostic::new(note));
         }
     }
     let pods = Pods {
         files: &arguments.pods,
         corpus: arguments.corpus.as_deref(),
         namespace: &arguments.namespace,
-        warn: output::warn,
+        warn: &warn,
     };
     let mut orders = Orders::new(&chain);
     for (name, pod, request) in sample_pods() {
         orders.try_pod(&format!("sample pod {name}"), &pod, &request);
     }
     let mut denials = Denials::of(&chain);
-    let tried = prove(directory, &chain, &pods, &mut |name, pod, request| {
-        orders.try_pod(name, pod, request);
-        denials.try_pod(pod, request);
-    })?;
+    let tried = prove(
+        directory,
+        &chain,
+        &pods,
+        &mut |place, name, pod, request| {
+            if let Some(place) = place {
+                found.borrow_mut().look_at(place.clone(), name);
+            }
+            orders.try_pod(name, pod, request);
+            denials.try_pod(pod, request);
+        },
+    )?;
     for warning in denials.warnings() {
-        load::warn(&format!("{}/{warning}", directory.display()));
+        warn(&load::warning(directory, &warning));
+    }
+    for (line, message) in orders.differences() {
+        let note = load::at(directory, line, message).of(&ORDER);
+        found.borrow_mut().add(Level::Note, &note);
     }
     let webhook = match_conditions(&chain.takes())?;
-    output::print(&describe(&chain, &(orders.describe() + &webhook), &tried))?;
+    let text = describe(&chain, &(orders.describe() + &webhook), &tried);
+    ci::print(arguments.output.report(), &text)?;
     if pods.are_none() {
         output::print_note(&paint(
             QUIET,
@@ -63,6 +92,15 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<(), CommandError> {
         ));
     }
     Ok(())
+}
+
+/// Adds a chain and its plugins to what is looked at.
+pub(crate) fn look_at(directory: &Path, chain: &Chain, found: &mut Report) {
+    let at = |line| Position::of_line(load::manifest(directory), line);
+    found.look_at(at(0), load::manifest(directory));
+    for plugin in chain.plugins() {
+        found.look_at(at(plugin.line), format!("plugin {}", plugin.name));
+    }
 }
 
 /// Pods of the user's to try a chain on.
@@ -75,7 +113,7 @@ pub(crate) struct Pods<'a> {
     /// The namespace of objects without one.
     pub(crate) namespace: &'a str,
     /// What becomes of the warnings about files.
-    pub(crate) warn: fn(&Diagnostic),
+    pub(crate) warn: &'a dyn Fn(&Diagnostic),
 }
 
 impl Pods<'_> {
@@ -83,7 +121,7 @@ impl Pods<'_> {
         files: &[],
         corpus: None,
         namespace: "default",
-        warn: output::warn,
+        warn: &output::warn,
     };
 
     fn are_none(&self) -> bool {
@@ -99,11 +137,14 @@ pub(crate) fn prove(
     pods: &Pods<'_>,
     each: Each<'_>,
 ) -> Result<String, CommandError> {
-    let failures = chain.prove();
-    let shown = directory.display();
+    let line = |plugin: &Option<String>| {
+        let found = chain.plugins().iter();
+        let mut found = found.filter(|it| Some(&it.name) == plugin.as_ref());
+        found.next().map_or(0, |it| it.line)
+    };
+    let failures = chain.prove().into_iter();
     let errors: Vec<Diagnostic> = failures
-        .iter()
-        .map(|failure| Diagnostic::new(format!("{shown}/{MANIFEST}: {failure}")))
+        .map(|it| load::at(directory, line(&it.plugin), it.message).of(&PLUGIN))
         .collect();
     if !errors.is_empty() {
         return Err(CommandError::Invalid(errors));
@@ -230,38 +271,39 @@ pub(crate) fn size(bytes: usize) -> String {
 
 // Tries a chain on pods of the user's, besides the sample pods.
 
-/// What else is done with each pod, with its name and its request.
-pub(crate) type Each<'a> = &'a mut dyn FnMut(&str, &Value, &Arc<PodRequest>);
+/// What else is done with each pod, with its place, its name and its request.
+pub(crate) type Each<'a> = &'a mut dyn FnMut(Option<&Position>, &str, &Value, &Arc<PodRequest>);
 
 /// Runs the chain on each pod of these files, twice, and again on its own result. Says what was tried.
 fn try_pods(chain: &Chain, pods: &Pods<'_>, each: Each<'_>) -> Result<String, CommandError> {
     let (mut tried, mut denied, mut errors) = (0, 0, Vec::new());
-    let mut try_one = |name: &str, subject: Subject, broken: &dyn Fn(String) -> Diagnostic| {
+    let mut try_one = |place: Option<Position>, name: String, subject: Subject| {
         let request = Arc::new(subject.request);
-        each(name, &subject.pod, &request);
+        each(place.as_ref(), &name, &subject.pod, &request);
         tried += 1;
         match check_pod(chain, &subject.pod, &request) {
             // A valid outcome; reported, since it may surprise.
             Ok(is_denied) => denied += usize::from(is_denied),
-            Err(message) => errors.push(broken(message)),
+            Err(message) => errors.push(Diagnostic {
+                position: place,
+                object: Some(name),
+                ..Diagnostic::new(message).of(&PLUGIN)
+            }),
         }
     };
     if !pods.files.is_empty() {
         let documents = manifest::read(pods.files)?;
-        for (document, subject) in subjects(&documents, pods.namespace, pods.warn)? {
-            try_one(&document.title(), subject, &|message| {
-                document.diagnostic(&[], message)
-            });
+        let found = subjects(&documents, pods.namespace, &mut |it| (pods.warn)(it))?;
+        for (document, subject) in found {
+            try_one(Some(document.position(&[])), document.title(), subject);
         }
     }
     if let Some(directory) = pods.corpus {
         let mut is_empty = true;
         for pod in feed::corpus(directory, pods.namespace)? {
-            let FoundPod { name, subject, .. } = pod?;
+            let found = pod?;
             is_empty = false;
-            try_one(&name, subject, &|message| {
-                Diagnostic::new(format!("{name}: {message}"))
-            });
+            try_one(found.place, found.name, found.subject);
         }
         if is_empty {
             return Err(feed::no_pod(&[]));

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 
 use anstream::ColorChoice;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use podloom_api::SelenosisApi;
 use podloom_controllers::duties::Duty;
@@ -39,7 +39,7 @@ pub(crate) use cluster::{
     BlameArguments, CorpusCommand, DriftArguments, RecordArguments, RepairArguments,
 };
 pub(crate) use duties::{PortalArguments, TunnelArguments};
-pub(crate) use files::{Format, InfraCheckArguments, RenderArguments};
+pub(crate) use files::{Format, InfraCheckArguments, RenderArguments, RenderFormat};
 pub(crate) use pipe::{FnArguments, NeededArguments, PostRenderArguments};
 pub(crate) use plugin::{
     BuildArguments, InspectArguments, NewArguments, PackArguments, PluginCommand, TestArguments,
@@ -207,7 +207,8 @@ pub(crate) struct VerifyArguments {
 Examples:
   podloom chain check target/plugins
   podloom chain check target/plugins --pods deployment.yaml --pods pod.yaml
-  podloom chain check target/plugins --corpus corpus")]
+  podloom chain check target/plugins --corpus corpus
+  podloom chain check my-chain -o sarif >podloom.sarif")]
 pub(crate) struct CheckArguments {
     /// The directory with chain.yaml and the plugin files.
     #[arg(value_name = "DIR")]
@@ -224,6 +225,38 @@ pub(crate) struct CheckArguments {
     /// The namespace of pods without metadata.namespace.
     #[arg(short, long, default_value = "default", value_parser = namespace)]
     pub(crate) namespace: String,
+
+    /// The output format.
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) output: CheckFormat,
+}
+
+/// The format of what a check finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CheckFormat {
+    /// Lines for people.
+    Text,
+    /// What was found, for code scanning. The lines for people are on standard error.
+    Sarif,
+    /// What was tried, for lists of tests. The lines for people are on standard error.
+    Junit,
+}
+
+/// A report that stands on standard output in place of everything else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReportFile {
+    Sarif,
+    Junit,
+}
+
+impl CheckFormat {
+    pub(crate) const fn report(self) -> Option<ReportFile> {
+        match self {
+            Self::Text => None,
+            Self::Sarif => Some(ReportFile::Sarif),
+            Self::Junit => Some(ReportFile::Junit),
+        }
+    }
 }
 
 /// Print the CustomResourceDefinitions of the controllers' kinds, for kubectl apply.

@@ -18,7 +18,7 @@ use tokio::sync::mpsc::Sender;
 pub(crate) use self::cluster::{KINDS, Listed, Submitted, cleaned, submitted};
 use self::files::Files;
 use crate::cli::{Against, PodArguments};
-use crate::error::{CommandError, Diagnostic, shown};
+use crate::error::{CommandError, Diagnostic, Position, shown};
 use crate::exceptions::Exceptions;
 use crate::explain::count;
 use crate::lists::{self, Pages, Place, Trouble};
@@ -32,6 +32,8 @@ pub(crate) struct FoundPod {
     pub(crate) namespace: String,
     /// As `Deployment shop/web`.
     pub(crate) name: String,
+    /// Where it is, if it is in a file.
+    pub(crate) place: Option<Position>,
     pub(crate) subject: Subject,
 }
 

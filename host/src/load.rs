@@ -8,9 +8,12 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use podloom_image::ImageError;
-use podloom_mutators::{Bundle, BundleError, Chain, Engine, EngineOptions, InstanceAllocation};
+use podloom_mutators::{
+    Bundle, BundleError, Chain, ChainError, ChainWarning, Engine, EngineOptions,
+    InstanceAllocation, MANIFEST,
+};
 
-use crate::error::{CommandError, Diagnostic};
+use crate::error::{CommandError, Diagnostic, Position};
 use crate::output;
 
 /// An engine for a command that ends soon: it allocates memory for a plugin when it is called, not in advance.
@@ -56,9 +59,7 @@ pub(crate) fn compile(
     bundle: &Bundle,
 ) -> Result<Chain, CommandError> {
     let (chain, warnings) = compile_with_warnings(engine, directory, bundle)?;
-    for warning in warnings {
-        warn(&warning);
-    }
+    warnings.iter().for_each(output::warn);
     Ok(chain)
 }
 
@@ -67,12 +68,37 @@ pub(crate) fn compile_with_warnings(
     engine: &Arc<Engine>,
     directory: &Path,
     bundle: &Bundle,
-) -> Result<(Chain, Vec<String>), CommandError> {
-    let chain = Chain::load(engine, bundle)
-        .map_err(|error| CommandError::invalid(format!("{}: {error}", directory.display())))?;
-    let warnings = chain.warnings().into_iter();
-    let warnings = warnings.map(|warning| format!("{}/{warning}", directory.display()));
-    Ok((chain, warnings.collect()))
+) -> Result<(Chain, Vec<Diagnostic>), CommandError> {
+    let chain = Chain::load(engine, bundle).map_err(|error| {
+        let ChainError {
+            plugin,
+            file,
+            line,
+            problem,
+        } = error;
+        let message = format!("plugin {plugin} ({file}) {problem}");
+        CommandError::Invalid(vec![at(directory, line, message)])
+    })?;
+    let warnings = chain.warnings();
+    let warnings = warnings.iter().map(|it| warning(directory, it));
+    let warnings = warnings.collect();
+    Ok((chain, warnings))
+}
+
+/// The file with the manifest of a chain.
+pub(crate) fn manifest(directory: &Path) -> String {
+    format!("{}/{MANIFEST}", directory.display())
+}
+
+/// A message about a line of the manifest.
+pub(crate) fn at(directory: &Path, line: u64, message: impl Into<String>) -> Diagnostic {
+    Diagnostic::at(Position::of_line(manifest(directory), line), message)
+}
+
+/// A warning about a chain.
+pub(crate) fn warning(directory: &Path, warning: &ChainWarning) -> Diagnostic {
+    let message = format!("plugin {}: {}", warning.plugin, warning.message);
+    at(directory, warning.line, message)
 }
 
 /// Prints a warning on standard error.

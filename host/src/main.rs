@@ -4,6 +4,7 @@ mod admission;
 mod blame;
 mod bundle;
 mod chain;
+mod ci;
 mod cleaner;
 mod cli;
 mod client;

@@ -22,7 +22,8 @@ use self::browser::Configs;
 use self::pod::Later;
 use self::portal::Tunnels;
 pub(crate) use self::report::unified;
-use crate::cli::{Format, RenderArguments};
+use crate::ci::{Level, REMARK, Report};
+use crate::cli::{Format, RenderArguments, RenderFormat};
 use crate::error::{CommandError, Diagnostic, shown};
 use crate::exceptions::Exceptions;
 use crate::manifest::{Depth, Document, DocumentKind, Found, Step, Unknown};
@@ -93,6 +94,15 @@ type Outcome<'a> = (&'a Document, Result<Rendered, ObjectError>);
 
 /// Reads, checks, renders and prints. Prints no object if any of them has an error, and reports the errors of all.
 pub(crate) fn run(arguments: &RenderArguments) -> Result<(), CommandError> {
+    let mut inputs = arguments.files.iter().chain(&arguments.kustomizations);
+    let chain = arguments.plugins.as_deref().map(load::manifest);
+    let about = chain.or_else(|| inputs.next().cloned());
+    let mut found = Report::new(about.unwrap_or_default());
+    let done = read_and_print(arguments, &mut found);
+    found.finish(arguments.output.report(), done)
+}
+
+fn read_and_print(arguments: &RenderArguments, ci: &mut Report) -> Result<(), CommandError> {
     let depth = Depth::of(arguments.recursive);
     let (files, kustomizations) = (&arguments.files, &arguments.kustomizations);
     pod::check_arguments(arguments)?;
@@ -117,11 +127,21 @@ pub(crate) fn run(arguments: &RenderArguments) -> Result<(), CommandError> {
     }
     sort(&mut problems.errors);
     report(&outcomes, &problems, arguments)?;
-    if problems.errors.is_empty() {
+    for outcome in &outcomes {
+        ci.look_at(outcome.document.position(&[]), outcome.document.title());
+    }
+    let notes = remarks(&outcomes, Severity::Normal, &arguments.namespace);
+    notes.iter().for_each(|it| ci.add(Level::Note, it));
+    let warnings = problems.warnings.iter();
+    warnings.for_each(|it| ci.add(Level::Warning, it));
+    if problems.errors.is_empty() && arguments.output.report().is_none() {
         return print(outcomes, arguments);
     }
+    if problems.errors.is_empty() {
+        return Ok(());
+    }
     Err(match arguments.output {
-        Format::Json if arguments.explain => CommandError::Reported,
+        RenderFormat::Json if arguments.explain => CommandError::Reported,
         _ => CommandError::Invalid(problems.errors),
     })
 }
@@ -220,7 +240,6 @@ fn chain(
     let compile = |bundle| load::compile_with_warnings(&load::engine()?, directory, &bundle);
     match bundle.and_then(compile) {
         Ok((chain, warnings)) => {
-            let warnings = warnings.into_iter().map(Diagnostic::new);
             problems.warnings.extend(warnings);
             Ok(Some(Some(chain)))
         }
@@ -301,7 +320,7 @@ fn report(
     problems: &Problems,
     arguments: &RenderArguments,
 ) -> Result<(), CommandError> {
-    if arguments.explain && arguments.output == Format::Json {
+    if arguments.explain && arguments.output == RenderFormat::Json {
         let text = output::json_text(&report::of(outcomes, problems, &arguments.namespace))?;
         output::print_note(&text);
         return Ok(());
@@ -336,7 +355,7 @@ fn print(outcomes: Vec<Settled<'_>>, arguments: &RenderArguments) -> Result<(), 
         .collect();
     let note = |text: &str| {
         // Standard error has a report that programs read.
-        if !(arguments.explain && arguments.output == Format::Json) {
+        if !(arguments.explain && arguments.output == RenderFormat::Json) {
             output::print_note(text);
         }
     };
@@ -357,7 +376,7 @@ fn print(outcomes: Vec<Settled<'_>>, arguments: &RenderArguments) -> Result<(), 
         }
         return output::print(&diffs.concat());
     }
-    if arguments.output == Format::Json {
+    if arguments.output == RenderFormat::Json {
         let values: Vec<_> = rendered
             .into_iter()
             .map(|(_, object)| object.value)
@@ -550,12 +569,10 @@ fn remarks(outcomes: &[Settled<'_>], severity: Severity, namespace: &str) -> Vec
                     continue;
                 }
                 let first = Diagnostic {
-                    position: Some(outcome.document.position(&[])),
                     object: Some(title(outcome.document, pass, namespace)),
-                    field: None,
-                    message: remark,
+                    ..Diagnostic::at(outcome.document.position(&[]), remark)
                 };
-                found.push((first, 0));
+                found.push((first.of(&REMARK), 0));
             }
         }
     }

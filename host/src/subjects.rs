@@ -9,7 +9,7 @@ use crate::render::pod::{Subject, subject};
 pub(crate) fn subjects<'a>(
     documents: &'a [Document],
     namespace: &str,
-    warn: fn(&Diagnostic),
+    warn: &mut dyn FnMut(&Diagnostic),
 ) -> Result<Vec<(&'a Document, Subject)>, CommandError> {
     let findings = manifest::check(documents, Unknown::LeftOut)?;
     findings.warnings.iter().for_each(warn);

@@ -82,10 +82,9 @@ impl Document {
     pub fn diagnostic(&self, path: &[Step], message: impl Into<String>) -> Diagnostic {
         let field = name(path);
         Diagnostic {
-            position: Some(self.position(path)),
             object: Some(self.title()),
             field: (!field.is_empty()).then_some(field),
-            message: message.into(),
+            ..Diagnostic::at(self.position(path), message)
         }
     }
 

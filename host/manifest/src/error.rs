@@ -20,17 +20,46 @@ const MESSAGE: usize = 20 << 10;
 pub struct Position {
     /// The file as the user named it, or `-`.
     pub file: Arc<str>,
-    /// The number of the document in the file.
+    /// The number of the document in the file, or 0 if it is about the file as a whole.
     pub document: usize,
     /// The line, or 0 if it is unknown.
     pub line: u64,
-    /// The column, in characters.
+    /// The column, in characters, or 0 if it is unknown.
     pub column: u64,
 }
+
+impl Position {
+    /// A line of a file whose documents have no numbers.
+    pub fn of_line(file: impl Into<Arc<str>>, line: u64) -> Self {
+        Self {
+            file: file.into(),
+            document: 0,
+            line,
+            column: 0,
+        }
+    }
+}
+
+/// What kind of message it is, for programs that sort messages.
+#[derive(Debug)]
+pub struct Rule {
+    /// Its name, which never changes.
+    pub id: &'static str,
+    /// What it is about, in a sentence.
+    pub summary: &'static str,
+}
+
+/// The rule of messages that have no other.
+pub const INPUT: Rule = Rule {
+    id: "input",
+    summary: "A file, an object or a chain is not as it must be, or probably not as it is meant.",
+};
 
 /// One error or warning about the input.
 #[derive(Clone, Debug)]
 pub struct Diagnostic {
+    /// What kind of message it is.
+    pub rule: &'static Rule,
     /// Where it is; none if it is about no single document.
     pub position: Option<Position>,
     /// The object, as `Browser shop/chrome`.
@@ -45,6 +74,7 @@ impl Diagnostic {
     /// A message about the input as a whole.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
+            rule: &INPUT,
             position: None,
             object: None,
             field: None,
@@ -52,9 +82,33 @@ impl Diagnostic {
         }
     }
 
+    /// The message as one of this rule.
+    #[must_use]
+    pub fn of(self, rule: &'static Rule) -> Self {
+        Self { rule, ..self }
+    }
+
     /// The place and the field that it is about.
     pub fn place(&self) -> (Option<&Position>, Option<&str>) {
         (self.position.as_ref(), self.field.as_deref())
+    }
+
+    /// The message with what it is about, but without the place.
+    pub fn about(&self) -> String {
+        let named = [&self.object, &self.field].into_iter().flatten();
+        let named: Vec<String> = named.map(|part| shown(part)).collect();
+        let mut text = named.join(", ");
+        if !text.is_empty() {
+            text.push_str(": ");
+        }
+        // Indented, so that a message of several lines reads as one entry of the list.
+        let mut indent = "";
+        for line in cut(self.message.trim_end()).lines() {
+            text.push_str(indent);
+            text.push_str(&escape_controls(line));
+            indent = "\n    ";
+        }
+        text
     }
 
     /// A message about a position whose object is not known yet.
@@ -68,28 +122,19 @@ impl Diagnostic {
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(position) = &self.position {
-            write!(f, "{}:", shown(&position.file))?;
-            if position.line > 0 {
-                write!(f, "{}:{}:", position.line, position.column)?;
-            }
-            write!(f, " document {}", position.document)?;
+        let Some(at) = &self.position else {
+            return f.write_str(&self.about());
+        };
+        write!(f, "{}:", shown(&at.file))?;
+        for number in [at.line, at.column].into_iter().take_while(|it| *it > 0) {
+            write!(f, "{number}:")?;
         }
-        let mut separator = if self.position.is_some() { ", " } else { "" };
-        for part in [&self.object, &self.field].into_iter().flatten() {
-            write!(f, "{separator}{}", shown(part))?;
-            separator = ", ";
+        if at.document > 0 {
+            let names_more = self.object.is_some() || self.field.is_some();
+            let end = if names_more { "," } else { ":" };
+            write!(f, " document {}{end}", at.document)?;
         }
-        if separator == ", " {
-            write!(f, ": ")?;
-        }
-        // Indented, so that a message of several lines reads as one entry of the list.
-        let mut indent = "";
-        for line in cut(self.message.trim_end()).lines() {
-            write!(f, "{indent}{}", escape_controls(line))?;
-            indent = "\n    ";
-        }
-        Ok(())
+        write!(f, " {}", self.about())
     }
 }
 

@@ -53,7 +53,7 @@ pub struct Plugin {
     /// How long compiling it took; none if the code was reused from an earlier chain.
     pub compiled_in: Option<Duration>,
     /// The line of the manifest that lists it.
-    pub(crate) line: u64,
+    pub line: u64,
     /// What is probably a mistake in its entry and in what it asks for.
     pub(crate) warnings: Vec<String>,
     /// Where a program in its configuration denies.

@@ -93,11 +93,12 @@ fn pod_in(file: &str) -> Result<Document, CommandError> {
 /// The only pod or pod template in a file, as it comes to the chain in this namespace.
 fn of_template(file: &str, namespace: &str) -> Result<FoundPod, CommandError> {
     let documents = manifest::read(&[file.to_owned()])?;
-    let mut subjects = subjects(&documents, namespace, output::warn)?;
+    let mut subjects = subjects(&documents, namespace, &mut output::warn)?;
     match (subjects.pop(), subjects.len()) {
         (Some((document, subject)), 0) => Ok(FoundPod {
             namespace: namespace.to_owned(),
             name: document.title(),
+            place: Some(document.position(&[])),
             subject,
         }),
         (_, others) => Err(CommandError::invalid(format!(
@@ -193,6 +194,7 @@ async fn of_owner(client: &Client, pod: &Value, namespace: &str) -> Result<Found
         namespace: namespace.to_owned(),
         subject: subject_of(&object, template.as_ref(), &namespaces, namespace),
         name: title,
+        place: None,
     })
 }
 

@@ -96,6 +96,18 @@ impl<'c> Orders<'c> {
         }
     }
 
+    /// The differences that were seen, each with the line of the later plugin.
+    pub(super) fn differences(&self) -> Vec<(u64, String)> {
+        let plugin = |number: usize| self.chain.plugins().get(number);
+        let seen = self.pairs.iter().filter_map(|pair| {
+            let (_, how) = pair.seen.as_ref()?;
+            let (one, other) = (plugin(pair.one)?, plugin(pair.other)?);
+            let names = format!("{}, {}", one.name, other.name);
+            Some((other.line, format!("order of {names} matters: {how}")))
+        });
+        seen.collect()
+    }
+
     /// Says of each two plugins whether their order matters, what needs attention first; empty for a chain of one.
     pub(super) fn describe(&self) -> String {
         let name = |number: usize| self.chain.plugins().get(number).map_or("", |it| &it.name);

@@ -4,15 +4,17 @@
 
 pub(crate) mod report;
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use futures::{StreamExt, stream};
-use podloom_mutators::Engine;
+use podloom_mutators::{Chain, Engine};
 use tokio::sync::mpsc::{self, Receiver};
 
 use self::report::Words;
+use crate::ci::Report;
 use crate::cli::DiffArguments;
 use crate::compare::groups::{Groups, Kept};
 use crate::compare::{Difference, OwnContainers, outcome};
@@ -28,13 +30,25 @@ const QUEUE: usize = 64;
 
 /// Runs both chains on all pods, and prints the differences.
 pub(crate) fn run(arguments: &DiffArguments) -> Result<(), CommandError> {
+    let DiffArguments { old, new, .. } = arguments;
+    // What is different is the doing of the new chain.
+    let blamed = if new.as_os_str() == NONE { old } else { new };
+    let mut found = Report::new(load::manifest(blamed));
+    let done = compare_and_print(arguments, &mut found);
+    found.finish(arguments.output.report(), done)
+}
+
+fn compare_and_print(arguments: &DiffArguments, found: &mut Report) -> Result<(), CommandError> {
     let feed = Feed::open(&arguments.pods)?;
     let engine = load::engine_for_many_pods()?;
-    // Pods pass them as in the webhook.
     let chains = [
         chain(&engine, &arguments.old)?,
         chain(&engine, &arguments.new)?,
     ];
+    let lines = chains[1].iter().flat_map(Chain::plugins);
+    let lines: HashMap<String, u64> = lines.map(|it| (it.name.clone(), it.line)).collect();
+    // Pods pass them as in the webhook.
+    let chains = chains.map(ChainMutator::of);
     let kept = Kept {
         names: arguments.names,
         values: arguments.show_values,
@@ -47,6 +61,7 @@ pub(crate) fn run(arguments: &DiffArguments) -> Result<(), CommandError> {
         return Err(no_pod(&skipped));
     }
     report::print(&groups, &skipped, arguments.output, &Words::OF_CHAINS)?;
+    report::add(&groups, &skipped, &lines, (arguments.exit_code, found));
     match arguments.exit_code && !groups.is_empty() {
         true => Err(CommandError::Different),
         false => Ok(()),
@@ -83,12 +98,11 @@ async fn collect(
 const NONE: &str = "none";
 
 /// Reads and compiles a chain.
-fn chain(engine: &Arc<Engine>, directory: &Path) -> Result<ChainMutator, CommandError> {
+fn chain(engine: &Arc<Engine>, directory: &Path) -> Result<Option<Chain>, CommandError> {
     if directory.as_os_str() == NONE {
-        return Ok(ChainMutator::of(None));
+        return Ok(None);
     }
-    let chain = load::compile(engine, directory, &load::bundle(directory)?)?;
-    Ok(ChainMutator::of(Some(chain)))
+    load::compile(engine, directory, &load::bundle(directory)?).map(Some)
 }
 
 /// The namespace and the name of a pod, and what is different between what the chains make of it.
@@ -100,6 +114,7 @@ async fn compare(chains: &[ChainMutator; 2], pod: FoundPod) -> Result<Compared, 
         namespace,
         name,
         subject: Subject { pod, request },
+        ..
     } = pod;
     let own = OwnContainers::of(&pod);
     let [old, new] = chains;

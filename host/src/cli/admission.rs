@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use clap::builder::TypedValueParser;
 use clap::{ArgGroup, Args, Subcommand};
 
-use super::{DiffFormat, PodArguments, namespace};
+use super::{DiffFormat, PodArguments, namespace, one_of};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AdmissionCommand {
@@ -78,7 +79,7 @@ pub(crate) struct AdmissionDiffArguments {
     pub(crate) exit_code: bool,
 
     /// The output format.
-    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = formats())]
     pub(crate) output: DiffFormat,
 }
 
@@ -168,4 +169,17 @@ fn pod_path(text: &str) -> Result<String, &'static str> {
         true => Ok(text.trim_end_matches('/').to_owned()),
         false => Err("write it as reports do, such as /metadata/labels/team"),
     }
+}
+
+/// A comparison of API servers is no check of files.
+fn formats() -> impl TypedValueParser<Value = DiffFormat> {
+    one_of([
+        ("text", "Lines for people", DiffFormat::Text),
+        ("json", "One object", DiffFormat::Json),
+        (
+            "markdown",
+            "For a comment on a pull request",
+            DiffFormat::Markdown,
+        ),
+    ])
 }

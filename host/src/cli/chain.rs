@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, ValueEnum};
 use podloom_syntax::names;
 
-use super::{Against, namespace};
+use super::{Against, ReportFile, namespace};
 use crate::manifest::NamedTemplate;
 
 /// Show what becomes different if the chain NEW replaces the chain OLD. Nothing is changed.
@@ -65,6 +65,21 @@ pub(crate) enum DiffFormat {
     Json,
     /// For a comment on a pull request.
     Markdown,
+    /// For code scanning: a result for each group, without values. The lines for people are on standard error.
+    Sarif,
+    /// For lists of tests: a test for each group, without values, which fails if pods are denied or a plugin fails on them, and with
+    /// --exit-code in any case. The lines for people are on standard error.
+    Junit,
+}
+
+impl DiffFormat {
+    pub(crate) const fn report(self) -> Option<ReportFile> {
+        match self {
+            Self::Text | Self::Json | Self::Markdown => None,
+            Self::Sarif => Some(ReportFile::Sarif),
+            Self::Junit => Some(ReportFile::Junit),
+        }
+    }
 }
 
 const DIFF_EXAMPLES: &str = "\

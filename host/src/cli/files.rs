@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, ValueEnum};
 
-use super::{TunnelArguments, namespace};
+use super::{ReportFile, TunnelArguments, namespace};
 use crate::manifest::NamedTemplate;
 
 /// Render manifests offline into the pods that the operator would create.
@@ -89,7 +89,7 @@ pub(crate) struct RenderArguments {
 
     /// The output format.
     #[arg(short, long, value_name = "FORMAT", default_value = "yaml")]
-    pub(crate) output: Format,
+    pub(crate) output: RenderFormat,
 
     #[command(flatten)]
     pub(crate) tunnel: TunnelArguments,
@@ -116,7 +116,31 @@ Examples:
     --pod-template jobset.x-k8s.io/JobSet='/spec/replicatedJobs/*/template/spec/template'
 
   # In CI: fail if a pod is not seen by the chain, and keep a report
-  podloom render -k deploy -p target/plugins --strict --explain -o json >pods.json 2>report.json";
+  podloom render -k deploy -p target/plugins --strict --explain -o json >pods.json 2>report.json
+  podloom render -f deploy -p target/plugins -o sarif >podloom.sarif";
+
+/// The format in which objects are printed, or what is found in them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RenderFormat {
+    /// One document per object.
+    Yaml,
+    /// One object, or a List if there are several.
+    Json,
+    /// No object, but the errors, warnings and notes, for code scanning.
+    Sarif,
+    /// No object, but a test for each, which fails by errors, for lists of tests.
+    Junit,
+}
+
+impl RenderFormat {
+    pub(crate) const fn report(self) -> Option<ReportFile> {
+        match self {
+            Self::Yaml | Self::Json => None,
+            Self::Sarif => Some(ReportFile::Sarif),
+            Self::Junit => Some(ReportFile::Junit),
+        }
+    }
+}
 
 /// The format in which objects are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

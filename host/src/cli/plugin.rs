@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{ReportFormat, is_dns_label, namespace, text_or_json};
+use super::{CheckFormat, ReportFormat, is_dns_label, namespace, text_or_json};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PluginCommand {
@@ -190,6 +190,10 @@ pub(crate) struct TestArguments {
     /// The namespace of pods without metadata.namespace.
     #[arg(short, long, default_value = "default", value_parser = namespace)]
     pub(crate) namespace: String,
+
+    /// The output format.
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) output: CheckFormat,
 }
 
 const TEST_EXAMPLES: &str = "\
@@ -215,7 +219,10 @@ Examples:
   podloom plugin test bundle/my-plugin.wasm.gz --chain bundle --cases cases
 
   # Build the plugin of this crate, and run it on its cases and on what a company runs
-  podloom plugin test --corpus corpus";
+  podloom plugin test --corpus corpus
+
+  # In CI
+  podloom plugin test -o junit >junit.xml";
 
 /// Names that rustc, cargo or the crate's dependencies already use.
 const TAKEN: &str = "abstract alloc as async await become box break const continue core crate do dyn else enum extern false final \

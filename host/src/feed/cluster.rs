@@ -73,6 +73,7 @@ impl Reading<'_> {
         let subject = pod::subject_of(&object, template, namespaces, &namespace);
         Some(FoundPod {
             name: format!("{} {namespace}/{}", kind.kind, metadata(&object, "name")),
+            place: None,
             subject: self.exceptions.applied(subject),
             namespace,
         })
@@ -169,6 +170,7 @@ impl Reading<'_> {
         Ok(Some(FoundPod {
             name: title,
             namespace,
+            place: None,
             subject,
         }))
     }

@@ -76,6 +76,7 @@ impl Files {
             let named = |(template, subject): (Option<String>, Subject)| FoundPod {
                 namespace: document.namespace(&namespace).to_owned(),
                 name: title(&document, template.as_deref(), &namespace),
+                place: Some(document.position(&[])),
                 subject: exceptions.applied(subject),
             };
             match found {

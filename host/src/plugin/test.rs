@@ -18,8 +18,9 @@ use self::trial::Trial;
 use super::build::{self, BUNDLE, OldSchema};
 use super::inspect::{ConfigFile, unusable};
 use crate::chain::Pods;
+use crate::ci::{self, Level, PLUGIN, REJECTED, Report};
 use crate::cli::TestArguments;
-use crate::error::{CommandError, Diagnostic};
+use crate::error::{CommandError, Diagnostic, Position};
 use crate::explain::count;
 use crate::feed::FoundPod;
 use crate::manifest::{Document, DocumentKind};
@@ -46,19 +47,49 @@ enum TrialOutcome {
 
 /// Runs the plugin on each pod and prints what it did. In a crate, builds the plugin first, and tries the bundle's chain at the end.
 pub(crate) fn run(arguments: &TestArguments) -> Result<(), CommandError> {
-    let Some(directory) = directory(arguments) else {
-        let file = arguments.plugin.clone().unwrap_or_default();
-        if let Some(note) = source_age::note(&file) {
-            load::warn(&note);
-        }
-        return check(arguments, &file);
+    let crate_of_plugin = directory(arguments);
+    let bundle = crate_of_plugin
+        .as_ref()
+        .map(|it| build::in_crate(it, BUNDLE));
+    let about = match (
+        arguments.chain.as_ref().or(bundle.as_ref()),
+        &arguments.plugin,
+    ) {
+        (Some(chain), _) if !chain.is_file() => load::manifest(chain),
+        (Some(file), _) | (None, Some(file)) => file.display().to_string(),
+        (None, None) => String::new(),
     };
-    let (file, arguments) = build_crate(&directory, arguments)?;
-    check(&arguments, &file)?;
-    try_chain(&arguments)
+    let mut found = Report::new(about);
+    let done = match crate_of_plugin {
+        Some(directory) => test_crate(&directory, arguments, &mut found),
+        None => {
+            let file = arguments.plugin.clone().unwrap_or_default();
+            if let Some(note) = source_age::note(&file) {
+                warn(&mut found, &Diagnostic::new(note));
+            }
+            check(arguments, &file, &mut found)
+        }
+    };
+    found.finish(arguments.output.report(), done)
 }
 
-fn check(arguments: &TestArguments, plugin: &Path) -> Result<(), CommandError> {
+fn test_crate(
+    directory: &Path,
+    arguments: &TestArguments,
+    found: &mut Report,
+) -> Result<(), CommandError> {
+    let (file, arguments) = build_crate(directory, arguments)?;
+    check(&arguments, &file, found)?;
+    try_chain(&arguments, found)
+}
+
+/// Prints a warning, and adds it to what was found.
+fn warn(found: &mut Report, warning: &Diagnostic) {
+    output::warn(warning);
+    found.add(Level::Warning, warning);
+}
+
+fn check(arguments: &TestArguments, plugin: &Path, found: &mut Report) -> Result<(), CommandError> {
     if arguments.update && arguments.golden.is_none() && arguments.cases.is_none() {
         let message = "--update needs a golden file to write: name one with --golden, or a directory of cases with --cases";
         return Err(CommandError::Usage(message.to_owned()));
@@ -80,9 +111,10 @@ fn check(arguments: &TestArguments, plugin: &Path) -> Result<(), CommandError> {
             .transpose()?,
         is_idempotent: !arguments.not_idempotent,
         last: None,
+        warnings: Vec::new(),
     };
     let mut errors = match (&arguments.cases, &arguments.pod) {
-        (Some(directory), _) => try_cases(&mut bench, directory, arguments)?,
+        (Some(directory), _) => try_cases(&mut bench, directory, arguments, found)?,
         (None, Some(pod)) => {
             let (before, ephemeral) = (arguments.before.as_deref(), arguments.ephemeral.as_deref());
             let is_stdin = |file: Option<&str>| file == Some("-");
@@ -94,8 +126,8 @@ fn check(arguments: &TestArguments, plugin: &Path) -> Result<(), CommandError> {
             let later = Later::read(before, ephemeral, &arguments.namespace)?;
             let chain = bench.chain(None, &later)?;
             let golden = arguments.golden.as_deref();
-            let tried = try_file(chain, (pod, &later), golden, arguments)?;
-            output::print(&report::file(chain, &tried))?;
+            let tried = try_file(chain, (pod, &later), (golden, arguments), found)?;
+            ci::print(arguments.output.report(), &report::file(chain, &tried))?;
             tried.errors
         }
         (None, None) if arguments.corpus.is_some() => Vec::new(),
@@ -109,8 +141,10 @@ fn check(arguments: &TestArguments, plugin: &Path) -> Result<(), CommandError> {
     };
     if let Some(directory) = &arguments.corpus {
         let chain = bench.chain(None, &Later::New)?;
-        errors.extend(try_all(chain, directory, &arguments.namespace)?);
+        errors.extend(try_all(chain, directory, arguments, found)?);
     }
+    let warnings = bench.warnings.iter();
+    warnings.for_each(|it| found.add(Level::Warning, it));
     match errors.is_empty() {
         true => Ok(()),
         false => Err(CommandError::CheckFailed(errors)),
@@ -122,19 +156,21 @@ fn try_cases(
     bench: &mut Bench,
     directory: &Path,
     arguments: &TestArguments,
+    found: &mut Report,
 ) -> Result<Vec<Diagnostic>, CommandError> {
     let mut errors = Vec::new();
     let cases = cases_of(directory)?;
     let width = cases.iter().map(|case| case.name.chars().count()).max();
     for case in cases {
-        let tried = match try_case(bench, &case, arguments) {
+        let tried = match try_case(bench, &case, arguments, found) {
             Err(CommandError::Invalid(errors)) => Tried {
                 errors,
                 ..Tried::default()
             },
             tried => tried?,
         };
-        output::print(&report::case(&case.name, width.unwrap_or_default(), &tried))?;
+        let text = report::case(&case.name, width.unwrap_or_default(), &tried);
+        ci::print(arguments.output.report(), &text)?;
         errors.extend(tried.errors);
     }
     Ok(errors)
@@ -144,6 +180,7 @@ fn try_case(
     bench: &mut Bench,
     case: &Case,
     arguments: &TestArguments,
+    found: &mut Report,
 ) -> Result<Tried, CommandError> {
     let config = case.config.as_deref().map(ConfigFile::read).transpose()?;
     let shown = |path: &PathBuf| path.display().to_string();
@@ -157,20 +194,22 @@ fn try_case(
     let later = Later::read(before, ephemeral, &arguments.namespace)?;
     let chain = bench.chain(config.as_ref(), &later)?;
     let pod = (&*shown(&case.pod), &later);
-    try_file(chain, pod, Some(&case.golden), arguments)
+    try_file(chain, pod, (Some(&case.golden), arguments), found)
 }
 
 /// Runs a chain of one plugin on each pod of a file, or on what changes in it, and compares the results with the golden file.
 fn try_file(
     chain: &Chain,
     (file, later): (&str, &Later),
-    golden: Option<&Path>,
-    arguments: &TestArguments,
+    (golden, arguments): (Option<&Path>, &TestArguments),
+    report: &mut Report,
 ) -> Result<Tried, CommandError> {
     let documents = manifest::read(&[file.to_owned()])?;
     let mut tried = Tried::default();
     let mut texts = Vec::new();
-    for (document, subject) in subjects(&documents, &arguments.namespace, output::warn)? {
+    let found = subjects(&documents, &arguments.namespace, &mut |it| warn(report, it))?;
+    for (document, subject) in found {
+        report.look_at(document.position(&[]), document.title());
         let subject = match changed(document, subject, later) {
             Ok(subject) => subject,
             Err(message) => {
@@ -185,7 +224,7 @@ fn try_file(
                 let broken = broken.flat_map(|plugin| trial.violations(plugin, &subject));
                 tried
                     .errors
-                    .extend(broken.map(|message| document.diagnostic(&[], message)));
+                    .extend(broken.map(|message| document.diagnostic(&[], message).of(&PLUGIN)));
                 texts.push(report::text_of(&trial.pod, &subject.pod)?);
                 TrialOutcome::Ran(Box::new(trial))
             }
@@ -196,7 +235,7 @@ fn try_file(
                 }
                 _ => {
                     let diagnostic = document.diagnostic(&[], rejected.to_string());
-                    tried.errors.push(diagnostic);
+                    tried.errors.push(diagnostic.of(&REJECTED));
                     TrialOutcome::Failed
                 }
             },
@@ -207,6 +246,7 @@ fn try_file(
     if let Some(path) = golden.filter(|_| texts.len() == tried.pods.len()) {
         let found = report::compare(path, &texts.join("---\n"), arguments.update)?;
         let shown = path.display().to_string();
+        report.look_at(Position::of_line(&*shown, 0), shown.clone());
         tried.errors.extend(found.diagnostic(&shown));
         tried.golden = Some((shown, found));
     }
@@ -333,7 +373,7 @@ fn build_crate(
     let (file, found) = build::build(directory, &bundle, old)?;
     let size = chain::size(found.shipped_bytes);
     let line = format!("built {}, {size}\n", file.display());
-    output::print(&paint(QUIET, &line))?;
+    ci::print(arguments.output.report(), &paint(QUIET, &line))?;
     output::print_note(&build::advice(&bundle, &found));
     let mut arguments = arguments.clone();
     if arguments.chain.is_none() && arguments.allow.is_empty() {
@@ -346,7 +386,7 @@ fn build_crate(
 }
 
 /// Loads the whole bundle as an operator does, and tries its chain on the cases.
-fn try_chain(arguments: &TestArguments) -> Result<(), CommandError> {
+fn try_chain(arguments: &TestArguments, found: &mut Report) -> Result<(), CommandError> {
     let Some(bundle) = arguments.chain.as_deref().filter(|chain| chain.is_dir()) else {
         return Ok(());
     };
@@ -360,16 +400,20 @@ fn try_chain(arguments: &TestArguments) -> Result<(), CommandError> {
     }
     // Standard input was read to its end before.
     pods.retain(|pod| pod != "-");
-    let loaded = load::chain(bundle)?;
+    let (engine, read) = (load::engine()?, load::bundle(bundle)?);
+    let (loaded, warnings) = load::compile_with_warnings(&engine, bundle, &read)?;
+    chain::look_at(bundle, &loaded, found);
+    warnings.iter().for_each(|it| warn(found, it));
     // The cases' warnings were printed when the plugin alone was tried on them.
     let pods = Pods {
         files: &pods,
         corpus: arguments.corpus.as_deref(),
         namespace: &arguments.namespace,
-        warn: |_| {},
+        warn: &|_| {},
     };
-    let tried = chain::prove(bundle, &loaded, &pods, &mut |_, _, _| {})?;
-    output::print(&format!("chain {}: {tried}\n", bundle.display()))
+    let tried = chain::prove(bundle, &loaded, &pods, &mut |_, _, _, _| {})?;
+    let text = format!("chain {}: {tried}\n", bundle.display());
+    ci::print(arguments.output.report(), &text)
 }
 
 // Finds a plugin's entry in an existing chain.yaml.
@@ -443,13 +487,26 @@ fn entries(documents: &[Value]) -> impl Iterator<Item = &Map<String, Value>> {
 fn try_all(
     chain: &Chain,
     directory: &Path,
-    namespace: &str,
+    arguments: &TestArguments,
+    report: &mut Report,
 ) -> Result<Vec<Diagnostic>, CommandError> {
     let (mut pods, mut changed, mut denied, mut errors) = (0_usize, 0, 0, Vec::new());
-    for pod in feed::corpus(directory, namespace)? {
-        let FoundPod { name, subject, .. } = pod?;
+    for pod in feed::corpus(directory, &arguments.namespace)? {
+        let FoundPod {
+            name,
+            place,
+            subject,
+            ..
+        } = pod?;
         pods += 1;
-        let broken = |message: String| Diagnostic::new(format!("{name}: {message}"));
+        if let Some(place) = &place {
+            report.look_at(place.clone(), &*name);
+        }
+        let broken = |message: String| Diagnostic {
+            position: place.clone(),
+            object: Some(name.clone()),
+            ..Diagnostic::new(message).of(&PLUGIN)
+        };
         match trial::of(chain, &subject) {
             Ok(trial) => {
                 changed += usize::from(trial.run.outcome == PluginOutcome::Mutated);
@@ -471,11 +528,12 @@ fn try_all(
         0 => String::new(),
         many => format!(", {}", count(many, "error")),
     };
-    output::print(&format!(
+    let text = format!(
         "corpus {}: {}, {changed} changed, {denied} denied{broken}\n",
         directory.display(),
         count(pods, "pod"),
-    ))?;
+    );
+    ci::print(arguments.output.report(), &text)?;
     Ok(errors)
 }
 
@@ -499,6 +557,8 @@ struct Bench {
     is_idempotent: bool,
     /// The last chain, so that the next one can reuse the compiled plugin.
     last: Option<Chain>,
+    /// About the plugin with its rights.
+    warnings: Vec<Diagnostic>,
 }
 
 impl Bench {
@@ -517,9 +577,10 @@ impl Bench {
         };
         let chain = loaded.map_err(|error| unusable(&self.name, error.problem, config))?;
         if self.last.is_none() {
-            for warning in chain.warnings() {
-                load::warn(&format!("{}: {}", self.name, warning.message));
-            }
+            let warnings = chain.warnings().into_iter();
+            let warnings = warnings.map(|it| format!("{}: {}", self.name, it.message));
+            self.warnings = warnings.map(Diagnostic::new).collect();
+            self.warnings.iter().for_each(output::warn);
         }
         Ok(self.last.insert(chain))
     }

@@ -7,6 +7,7 @@ use podloom_mutation::{LaterChange, MutatedPod, PluginRun, PodRequest, named_own
 use serde_json::{Value, json};
 
 use super::{Namespaces, ObjectError, Pass, Rendered, Setting};
+use crate::ci;
 use crate::cli::RenderArguments;
 use crate::error::{CommandError, Diagnostic};
 use crate::manifest;
@@ -182,7 +183,8 @@ pub(super) fn mutate(
             pod, chain, runs, ..
         }) => Ok((pod, chain.map(|_| runs))),
         Err(rejected) => {
-            let diagnostics = vec![document.diagnostic(&[], rejected.to_string())];
+            let diagnostic = document.diagnostic(&[], rejected.to_string());
+            let diagnostics = vec![diagnostic.of(&ci::REJECTED)];
             let ran = Some(rejected.runs).filter(|runs| !runs.is_empty());
             let passes = ran.map(Pass::of_pod);
             Err(ObjectError::Invalid {

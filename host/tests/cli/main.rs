@@ -26,6 +26,7 @@ mod proxies;
 mod rbac;
 mod refused;
 mod rendered;
+mod reports;
 mod sbom;
 mod scripts;
 mod signed;

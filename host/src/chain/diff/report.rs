@@ -1,14 +1,16 @@
 //! What `podloom chain diff` and `podloom admission diff` print.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 
 use podloom_pod_path::ChangeKind;
 use serde_json::{Value, json};
 
+use crate::ci::{self, Level, Report};
 use crate::cli::DiffFormat;
 use crate::compare::groups::{Group, Groups, Line, Tally, group};
 use crate::compare::{Verdict, Whose, Writers};
-use crate::error::{CommandError, cut, escape_controls, shown};
+use crate::error::{CommandError, Diagnostic, Position, Rule, cut, escape_controls, shown};
 use crate::explain::count;
 use crate::feed::Skipped;
 use crate::output::{self, ADDED, CHANGED, QUIET, REMOVED, TITLE, WARNING, paint, yaml};
@@ -48,7 +50,9 @@ pub(crate) fn print(
     words: &Words,
 ) -> Result<(), CommandError> {
     let text = match format {
-        DiffFormat::Text => text_of(groups, skipped, words)?,
+        DiffFormat::Text | DiffFormat::Sarif | DiffFormat::Junit => {
+            text_of(groups, skipped, words)?
+        }
         DiffFormat::Json => output::json_text(&json!({
             "compared": groups.all,
             "same": groups.same,
@@ -58,7 +62,7 @@ pub(crate) fn print(
         }))?,
         DiffFormat::Markdown => markdown_of(groups, skipped, words)?,
     };
-    output::print(&text)
+    ci::print(format.report(), &text)
 }
 
 /// `412 pods in 9 namespaces`
@@ -264,19 +268,16 @@ pub(super) fn text_of(
             let names = format!("{}{}", group.names.join(", "), group.more());
             line(2, &paint(QUIET, &shown(&names)));
         }
-        for reason in &group.reasons {
-            line(2, &shown(reason));
-        }
-        if group.has_more_reasons {
-            line(2, &paint(QUIET, "and other reasons"));
+        for reason in &reasons(group) {
+            line(2, reason);
         }
         for change in &group.lines {
-            for shown in change_lines(change)? {
+            for shown in path_lines(change).into_iter().chain(value_lines(change)?) {
                 line(2, &shown);
             }
         }
-        if group.more_lines > 0 {
-            line(2, &format!("and {} more changes", group.more_lines));
+        if let Some(more) = more_lines(group) {
+            line(2, &more);
         }
     }
     if let Some(rest) = rest(groups) {
@@ -303,22 +304,35 @@ fn title(group: &Group, words: &Words) -> String {
     paint(style, &shown(&title))
 }
 
-fn change_lines(change: &Line) -> anyhow::Result<Vec<String>> {
+fn reasons(group: &Group) -> Vec<String> {
+    let more = group
+        .has_more_reasons
+        .then(|| paint(QUIET, "and other reasons"));
+    let reasons = group.reasons.iter().map(|reason| shown(reason));
+    reasons.chain(more).collect()
+}
+
+fn more_lines(group: &Group) -> Option<String> {
+    let more = group.more_lines;
+    (more > 0).then(|| format!("and {more} more changes"))
+}
+
+fn path_lines(change: &Line) -> Vec<String> {
     let style = match change.kind {
         ChangeKind::Added => ADDED,
         ChangeKind::Removed => REMOVED,
         ChangeKind::Changed | ChangeKind::Reordered => CHANGED,
     };
     let (sign, remarks) = (sign(change.kind), remarks(change));
-    let mut lines = Vec::new();
-    for path in change.paths() {
+    let paths = change.paths().into_iter().map(|path| {
         let path = shown(&format!("{sign} {path}"));
-        lines.push(format!(
-            "{}{}",
-            paint(style, &path),
-            paint(QUIET, &shown(&remarks))
-        ));
-    }
+        format!("{}{}", paint(style, &path), paint(QUIET, &shown(&remarks)))
+    });
+    paths.collect()
+}
+
+fn value_lines(change: &Line) -> anyhow::Result<Vec<String>> {
+    let mut lines = Vec::new();
     if let Some((old, new)) = &change.kept {
         for (sign, style, value) in [('-', REMOVED, old), ('+', ADDED, new)] {
             let text = value.as_ref().map(yaml).transpose()?.unwrap_or_default();
@@ -328,4 +342,110 @@ fn change_lines(change: &Line) -> anyhow::Result<Vec<String>> {
         }
     }
     Ok(lines)
+}
+
+// The report for programs of CI. It has no values.
+
+/// Adds the groups to what was found, each at the line of the plugin that made it. If a difference fails the command, it is an error.
+pub(super) fn add(
+    groups: &Groups,
+    skipped: &[Skipped],
+    plugins: &HashMap<String, u64>,
+    (fails, found): (bool, &mut Report),
+) {
+    for group in groups.sorted() {
+        let level = match rank(group.verdict) {
+            _ if fails => Level::Error,
+            level => level,
+        };
+        let at = Position::of_line(found.file(), line_of(group, plugins));
+        // Several groups may be of as many pods.
+        let first = group.names.first().map(|name| format!(": {name}"));
+        let name = plain_text(&title(group)) + &first.unwrap_or_default();
+        let case = found.look_at(at, name);
+        found.add_to(case, level, &finding(group));
+    }
+    let case = found.look_at(Position::of_line(found.file(), 0), same(groups));
+    if let Some(rest) = rest(groups) {
+        let level = if fails { Level::Error } else { Level::Note };
+        found.add_to(
+            case,
+            level,
+            &Diagnostic::new(rest).of(rule(Verdict::Changed)),
+        );
+    }
+    for skipped in skipped {
+        found.add_to(case, Level::Note, &Diagnostic::new(skipped.to_string()));
+    }
+}
+
+const fn rank(verdict: Verdict) -> Level {
+    match verdict {
+        Verdict::DeniedNow | Verdict::FailsNow => Level::Error,
+        Verdict::IgnoredNow | Verdict::RejectedOtherwise | Verdict::AllowedNow => Level::Warning,
+        Verdict::FailsNoMore | Verdict::Changed | Verdict::WarnedOtherwise => Level::Note,
+    }
+}
+
+const fn rule(verdict: Verdict) -> &'static Rule {
+    match verdict {
+        Verdict::DeniedNow => &Rule {
+            id: "denied-now",
+            summary: "The new chain denies pods.",
+        },
+        Verdict::FailsNow => &Rule {
+            id: "fails-now",
+            summary: "A plugin fails now, so pods are rejected.",
+        },
+        Verdict::IgnoredNow => &Rule {
+            id: "ignored-now",
+            summary: "A plugin fails now, and is ignored.",
+        },
+        Verdict::RejectedOtherwise => &Rule {
+            id: "rejected-otherwise",
+            summary: "Pods are still rejected, for another reason.",
+        },
+        Verdict::AllowedNow => &Rule {
+            id: "allowed-now",
+            summary: "The new chain allows pods that were denied.",
+        },
+        Verdict::FailsNoMore => &Rule {
+            id: "fails-no-more",
+            summary: "A plugin fails no more, so pods are allowed.",
+        },
+        Verdict::Changed => &Rule {
+            id: "changed",
+            summary: "The new chain makes other pods.",
+        },
+        Verdict::WarnedOtherwise => &Rule {
+            id: "warned-otherwise",
+            summary: "The same pods get other warnings.",
+        },
+    }
+}
+
+/// The line of the first plugin of the new chain that has to do with it; 0 if there is none.
+fn line_of(group: &Group, plugins: &HashMap<String, u64>) -> u64 {
+    let writers = group.lines.iter().flat_map(|line| &line.writers.plugins);
+    let mut named = group.plugins.iter().chain(writers);
+    named
+        .find_map(|name| plugins.get(name))
+        .copied()
+        .unwrap_or(0)
+}
+
+fn finding(group: &Group) -> Diagnostic {
+    let names = (!group.names.is_empty())
+        .then(|| shown(&format!("{}{}", group.names.join(", "), group.more())));
+    let mut lines = vec![title(group)];
+    lines.extend(names);
+    lines.extend(reasons(group));
+    lines.extend(group.lines.iter().flat_map(path_lines));
+    lines.extend(more_lines(group));
+    Diagnostic::new(plain_text(&lines.join("\n"))).of(rule(group.verdict))
+}
+
+/// A text without its colours.
+fn plain_text(text: &str) -> String {
+    anstream::adapter::strip_str(text).to_string()
 }

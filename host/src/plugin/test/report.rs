@@ -13,7 +13,8 @@ use similar::{ChangeTag, TextDiff};
 use super::trial::{CALLS, Trial, covers};
 use super::{TrialOutcome, Tried};
 use crate::chain::size;
-use crate::error::{CommandError, Diagnostic, escape_controls, shown};
+use crate::ci::GOLDEN;
+use crate::error::{CommandError, Diagnostic, Position, escape_controls, shown};
 use crate::explain::{count, table};
 use crate::output::{ADDED, ERROR, QUIET, REMOVED, TITLE, WARNING, paint, yaml};
 use crate::{explain, stamp};
@@ -172,15 +173,14 @@ pub(super) enum Golden {
 impl Golden {
     /// The error, with the remedy.
     pub(super) fn diagnostic(&self, path: &str) -> Option<Diagnostic> {
-        match self {
-            Self::Same | Self::Written => None,
-            Self::Missing => Some(Diagnostic::new(format!(
-                "{path}: no such file; create it from the result with --update"
-            ))),
-            Self::Differs(_) => Some(Diagnostic::new(format!(
-                "{path}: differs from the result; if the result is right, write it with --update"
-            ))),
-        }
+        let message = match self {
+            Self::Same | Self::Written => return None,
+            Self::Missing => "no such file; create it from the result with --update",
+            Self::Differs(_) => {
+                "differs from the result; if the result is right, write it with --update"
+            }
+        };
+        Some(Diagnostic::at(Position::of_line(path, 0), message).of(&GOLDEN))
     }
 }
 
