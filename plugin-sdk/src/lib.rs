@@ -357,11 +357,10 @@ macro_rules! mutator {
         #[cfg(all(test, not(target_family = "wasm")))]
         #[test]
         fn config_schema_is_fresh() {
-            $crate::testing::check_config_schema::<<$plugin as $crate::Mutator>::Config>(concat!(
-                env!("CARGO_MANIFEST_DIR"),
-                "/",
-                $schema
-            ));
+            $crate::testing::check_config_schema::<<$plugin as $crate::Mutator>::Config>(
+                concat!(env!("CARGO_MANIFEST_DIR"), "/", $schema),
+                env!("CARGO_PKG_NAME"),
+            );
         }
     };
 }

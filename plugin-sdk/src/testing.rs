@@ -201,16 +201,20 @@ pub fn check_laws<M: Exported>(config: &Value, submitted: &Submitted, pod: &Valu
 /// Says what [`check_config_schema`] does: `check` fails without writing, `write` writes and passes. `podloom plugin` sets it.
 const MODE: &str = "PODLOOM_CONFIG_SCHEMA";
 
-/// Compares a file with the schema of a configuration type; [`mutator!`](crate::mutator!) adds a test that calls it.
+/// Compares a file with the schema of a configuration type, which has the name of its crate as `$id`;
+/// [`mutator!`](crate::mutator!) adds a test that calls it.
 ///
 /// # Panics
 ///
 /// If they differ. Unless the environment variable `CI` is set, it writes the file first, so that the next run passes.
 #[track_caller]
-pub fn check_config_schema<C: JsonSchema>(file: &str) {
+pub fn check_config_schema<C: JsonSchema>(file: &str, package: &str) {
     let mode = std::env::var(MODE).unwrap_or_default();
     let is_ci = std::env::var_os("CI").is_some();
-    match compare_config_schema::<C>(file, mode == "write" || mode != "check" && !is_ci) {
+    let mut schema = schema_of::<C>();
+    let id = format!("urn:podloom:config:{package}");
+    schema.insert("$id".to_owned(), id.into());
+    match compare_schema(&schema, file, mode == "write" || mode != "check" && !is_ci) {
         SchemaFile::Written if mode == "write" => {}
         SchemaFile::Fresh => {}
         SchemaFile::Written => fail(&format!(
@@ -229,8 +233,8 @@ enum SchemaFile {
 }
 
 #[track_caller]
-fn compare_config_schema<C: JsonSchema>(file: &str, write: bool) -> SchemaFile {
-    let expected = match serde_json::to_string_pretty(&schema_of::<C>()) {
+fn compare_schema(schema: &Schema, file: &str, write: bool) -> SchemaFile {
+    let expected = match serde_json::to_string_pretty(schema) {
         Ok(text) => text + "\n",
         Err(error) => fail(&format!("the schema is no JSON: {error}")),
     };

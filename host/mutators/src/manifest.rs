@@ -241,10 +241,10 @@ impl MessageFormatter for PlainMessages {
 
 /// The JSON Schema of `chain.yaml`, for editors and for validation before a manifest is shipped.
 pub fn manifest_schema() -> Value {
-    schemars::generate::SchemaSettings::draft2020_12()
-        .into_generator()
-        .into_root_schema_for::<Manifest>()
-        .to_value()
+    let settings = schemars::generate::SchemaSettings::draft2020_12();
+    let mut schema = settings.into_generator().into_root_schema_for::<Manifest>();
+    schema.insert("$id".to_owned(), "urn:podloom:chain:v1alpha1".into());
+    schema.to_value()
 }
 
 /// A DNS label.

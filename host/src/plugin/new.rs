@@ -5,10 +5,11 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use podloom_mutators::manifest_schema;
 
 use crate::cli::NewArguments;
 use crate::error::CommandError;
-use crate::output;
+use crate::output::{self, json_text};
 
 /// The plugin name in the template, which is replaced.
 const TEMPLATE: &str = "podloom-plugin-template";
@@ -57,6 +58,9 @@ pub(crate) fn run(arguments: &NewArguments) -> Result<(), CommandError> {
             .replace(SDK, &dependency(sdk.as_deref()));
         write(&directory.join(path), &text)?;
     }
+    // chain.yaml names it, for editors.
+    let schema = json_text(&manifest_schema())?;
+    write(&directory.join("chain.schema.json"), &schema)?;
     let shown = directory.display();
     output::print(&format!(
         "created the plugin {name} in {shown}. Next:\n  \

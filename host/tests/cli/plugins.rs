@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 use super::{Ran, bundle, podloom_in, root};
@@ -68,7 +69,24 @@ fn a_new_plugin_is_the_template_with_another_name() {
     let ran = podloom(&directory, &["plugin", "new", "tides"]);
     assert_eq!(ran.code, 0, "{}", ran.text());
     insta::assert_snapshot!("new", ran.text());
-    assert_eq!(files(&directory.path().join("tides")), expected);
+    let schema = podloom(&directory, &["chain", "schema"]).stdout;
+    expected.insert("chain.schema.json".to_owned(), schema);
+    let made = files(&directory.path().join("tides"));
+    assert_eq!(made, expected);
+    let mut named = 0;
+    for (file, text) in &made {
+        let line = text.lines().next().unwrap_or_default();
+        let Some(schema) = line.strip_prefix("# yaml-language-server: $schema=../") else {
+            continue;
+        };
+        named += 1;
+        let schema: Value = serde_json::from_str(&made[schema]).unwrap();
+        assert!(schema["$id"].as_str().unwrap().starts_with("urn:podloom:"));
+        let value: Value = serde_saphyr::from_str(text).unwrap();
+        let schema = jsonschema::validator_for(&schema).unwrap();
+        assert!(schema.is_valid(&value), "{file}");
+    }
+    assert_eq!(named, 2);
 }
 
 #[test]
