@@ -58,6 +58,7 @@ impl Submission {
             namespace,
             name,
             subject,
+            ..
         } = found;
         let mut pod = subject.pod;
         conceal::annotations(&mut pod);

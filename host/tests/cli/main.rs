@@ -31,6 +31,7 @@ mod sbom;
 mod scripts;
 mod signed;
 mod tighten;
+mod tools;
 mod workflows;
 
 use std::io::Write;

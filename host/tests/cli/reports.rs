@@ -13,7 +13,7 @@ const SCHEMA: &str = include_str!("fixtures/reports/sarif-schema-2.1.0.json");
 
 /// A directory with `good.yaml`, `bad.yaml`, and the chain `chain`: it sets a label, denies privileged pods, and may not write all that
 /// it wants to.
-fn repository() -> Option<TempDir> {
+pub(super) fn repository() -> Option<TempDir> {
     let bundle = bundle()?;
     let directory = tempfile::tempdir().expect("a directory");
     let chain = directory.path().join("chain");

@@ -41,6 +41,7 @@ fn of(subject: Subject, arguments: &SubmitArguments) -> Submission {
     let found = FoundPod {
         namespace: "shop".to_owned(),
         name: "a pod".to_owned(),
+        place: None,
         subject,
     };
     Submission::of(found, arguments)

@@ -361,7 +361,7 @@ pub(super) fn add(
         let at = Position::of_line(found.file(), line_of(group, plugins));
         // Several groups may be of as many pods.
         let first = group.names.first().map(|name| format!(": {name}"));
-        let name = plain_text(&title(group)) + &first.unwrap_or_default();
+        let name = plain_text(&title(group, &Words::OF_CHAINS)) + &first.unwrap_or_default();
         let case = found.look_at(at, name);
         found.add_to(case, level, &finding(group));
     }
@@ -437,7 +437,7 @@ fn line_of(group: &Group, plugins: &HashMap<String, u64>) -> u64 {
 fn finding(group: &Group) -> Diagnostic {
     let names = (!group.names.is_empty())
         .then(|| shown(&format!("{}{}", group.names.join(", "), group.more())));
-    let mut lines = vec![title(group)];
+    let mut lines = vec![title(group, &Words::OF_CHAINS)];
     lines.extend(names);
     lines.extend(reasons(group));
     lines.extend(group.lines.iter().flat_map(path_lines));
