@@ -655,7 +655,8 @@ fn is_refusal(error: &watcher::Error) -> bool {
 }
 
 fn is_missing(status: &Status) -> bool {
-    status.is_forbidden() || status.is_not_found()
+    // By the code: the answer about a kind that is not installed need not have the reason NotFound.
+    status.is_forbidden() || status.code == 404
 }
 
 async fn wait(waits: &mut WatchBackoff) {
