@@ -37,6 +37,8 @@ pub struct CleanerSettings {
     pub excluded_namespaces: BTreeSet<String>,
     /// The cluster-scoped kinds that targets may have.
     pub cluster_scoped: BTreeSet<GroupResource>,
+    /// Whether those delete nothing that objects got for their lifetime, whatever their specs say.
+    pub ttl_dry_run: bool,
     /// Whether CloudEvents may be sent to this machine itself.
     pub allow_loopback_sinks: bool,
 }

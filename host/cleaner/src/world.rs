@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube::core::Object;
+use podloom_api::names::cleaner::label;
 use podloom_api::names::cleaner::{FINALIZER, annotation};
 use podloom_api::{CleanerSpec, CleanerStatus, DeletionProgress, HelmProgress};
 use podloom_cel::{Evaluation, Variables};
@@ -255,7 +256,15 @@ pub(super) fn checked(
 ) -> Result<Checked, String> {
     let namespace = cleaner.metadata.namespace.as_deref().unwrap_or_default();
     match &cleaner.spec.0 {
-        Ok(spec) => Checked::of(spec, namespace, settings).map_err(|found| joined(&found)),
+        Ok(spec) => {
+            let mut checked =
+                Checked::of(spec, namespace, settings).map_err(|found| joined(&found))?;
+            let labels = cleaner.metadata.labels.as_ref();
+            let made_from = labels.and_then(|it| it.get(label::MADE_FROM));
+            let is_from_ttl = made_from.is_some_and(|it| it == label::MADE_FROM_TTL);
+            checked.is_dry_run |= is_from_ttl && settings.ttl_dry_run;
+            Ok(checked)
+        }
         Err(error) => Err(format!("the spec cannot be read: {error}")),
     }
 }

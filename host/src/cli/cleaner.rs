@@ -94,6 +94,7 @@ impl CleanerArguments {
         CleanerSettings {
             excluded_namespaces: self.excluded_namespaces.clone(),
             cluster_scoped: self.cluster_scoped.iter().cloned().collect(),
+            ttl_dry_run: self.ttl_dry_run,
             allow_loopback_sinks: self.allow_loopback_sinks,
         }
     }
@@ -195,6 +196,7 @@ impl CleanerCheckArguments {
         CleanerSettings {
             excluded_namespaces: self.excluded_namespaces.clone(),
             cluster_scoped: self.cluster_scoped.iter().cloned().collect(),
+            ttl_dry_run: false,
             allow_loopback_sinks: false,
         }
     }

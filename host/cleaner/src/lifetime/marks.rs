@@ -1,5 +1,7 @@
 //! The marks of an object: annotations and labels that say when it is to be deleted.
 
+use std::time::Duration;
+
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, civil};
@@ -51,14 +53,15 @@ impl MarkField {
 pub(super) struct Mark {
     pub(super) field: MarkField,
     pub(super) key: &'static str,
-    pub(super) value: String,
+    /// None if it is not there.
+    pub(super) value: Option<String>,
 }
 
 /// When and how an object is to be deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Expiry {
     pub(super) due: Timestamp,
-    /// All marks of the object.
+    /// All that is read of the object, also what is not there.
     pub(super) marks: Vec<Mark>,
     pub(super) propagation: PropagationPolicy,
 }
@@ -88,7 +91,7 @@ pub(super) fn expiry(object: &ObjectMeta) -> Result<Option<Expiry>, String> {
     let Some(created) = object.creation_timestamp.as_ref().map(|it| it.0) else {
         return Ok(None);
     };
-    let (mut due, mut marks) = (None, Vec::new());
+    let mut due: Option<Timestamp> = None;
     for (field, key, read) in MARKS {
         let Some(value) = field.value(object, key) else {
             continue;
@@ -99,18 +102,20 @@ pub(super) fn expiry(object: &ObjectMeta) -> Result<Option<Expiry>, String> {
         };
         let at = read.map_err(|problem| unusable((field, key), value, problem))?;
         due = due.into_iter().chain(at).min();
-        marks.push(Mark {
-            field,
-            key,
-            value: value.to_owned(),
-        });
     }
     let Some(due) = due else {
         return Ok(None);
     };
+    let fields = [MarkField::Annotation, MarkField::Label].into_iter();
+    let marks = fields.flat_map(|field| keys(field).map(move |key| (field, key)));
+    let marks = marks.map(|(field, key)| Mark {
+        field,
+        key,
+        value: field.value(object, key).map(str::to_owned),
+    });
     Ok(Some(Expiry {
         due,
-        marks,
+        marks: marks.collect(),
         propagation: propagation(object)?,
     }))
 }
@@ -157,10 +162,14 @@ fn propagation(object: &ObjectMeta) -> Result<PropagationPolicy, String> {
     }
 }
 
-/// The time after a duration. A bare 0 is none: some mean by it that the object stays.
+/// The time after a duration of seconds, minutes, hours, days and weeks. None is 0: some mean by it that the object stays.
 fn after(value: &str, created: Timestamp) -> Option<Timestamp> {
-    let lifetime = duration::parse(value).ok().filter(|_| value != "0")?;
-    Some(later(created, lifetime))
+    let lifetime = duration::parse(value).ok()?;
+    let has_known_units = value
+        .bytes()
+        .all(|it| it.is_ascii_digit() || b".smhdw".contains(&it));
+    let is_whole = has_known_units && !value.contains("ms");
+    (is_whole && lifetime >= Duration::from_secs(1)).then(|| later(created, lifetime))
 }
 
 fn day(value: &str) -> Option<Timestamp> {

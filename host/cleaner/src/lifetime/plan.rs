@@ -217,8 +217,14 @@ fn with_rules(world: &World, expiry: &Expiry, spec: CleanerSpec) -> CleanerSpec 
 
 fn is_unchanged(mark: &Mark) -> String {
     let all = format!("{VARIABLE}.metadata.{}", mark.field.name());
-    let (key, value) = (quoted(mark.key), quoted(&mark.value));
-    format!("has({all}) && {key} in {all} && {all}[{key}] == {value}")
+    let key = quoted(mark.key);
+    match &mark.value {
+        Some(value) => {
+            let value = quoted(value);
+            format!("has({all}) && {key} in {all} && {all}[{key}] == {value}")
+        }
+        None => format!("!has({all}) || !({key} in {all})"),
+    }
 }
 
 /// A string of CEL, whose escapes are those of JSON and more.
