@@ -23,7 +23,7 @@ use crate::cli::{AdmissionDiffArguments, AdmissionRecordArguments, PodArguments,
 use crate::client;
 use crate::compare::OwnContainers;
 use crate::compare::groups::{Groups, Kept};
-use crate::error::CommandError;
+use crate::error::{CommandError, shown};
 use crate::explain::count;
 use crate::feed::{Feed, FoundPod, Skipped, block_on, no_pod};
 use crate::output::{self, Progress};
@@ -99,6 +99,13 @@ pub(crate) fn diff(arguments: &AdmissionDiffArguments) -> Result<(), CommandErro
     let (skipped, groups) = match &arguments.recording {
         Some(file) => {
             let recorded = Recorded::read(file)?;
+            if let Some(user) = recorded.user().filter(|_| !arguments.as_recorded) {
+                return Err(CommandError::invalid(format!(
+                    "{} has pods that were sent as {}: give --as-recorded to send them so again",
+                    file.display(),
+                    shown(&user)
+                )));
+            }
             let groups = block_on(async {
                 let now = Server::connect(arguments.context.as_deref()).await?;
                 let before = stream::iter(recorded.entries());

@@ -252,7 +252,10 @@ fn recorded(place: &Place<'_>) {
     );
     place.record(&["--as-controllers"]);
     assert_eq!(fs::read_to_string(place.recording).unwrap(), before);
-    let report = report(&["--recording", place.recording], place.kubeconfig);
+    let report = report(
+        &["--recording", place.recording, "--as-recorded"],
+        place.kubeconfig,
+    );
     assert_eq!(groups(&report), []);
 }
 
@@ -264,7 +267,7 @@ fn check_after(place: &Place<'_>) {
         ("Pod", "debug"),
     ]
     .map(|(kind, name)| place.name(kind, name));
-    let recorded = ["--recording", place.recording];
+    let recorded = ["--recording", place.recording, "--as-recorded"];
     let after = report(&recorded, place.kubeconfig);
     let labelled = (
         "Changed",
@@ -324,8 +327,15 @@ fn check_refused(place: &Place<'_>) {
     );
     // It was recorded as the controllers.
     let now = ["diff", "--recording", place.recording, "--context", "maker"];
+    let output = podloom(&now, place.kubeconfig);
+    let error = String::from_utf8(output.stderr).unwrap();
+    let which = "give --as-recorded to send them so again";
+    assert!(
+        output.status.code() == Some(1) && error.contains(which),
+        "{error}"
+    );
     refused(
-        &now,
+        &[&now[..], &["--as-recorded"]].concat(),
         place.kubeconfig,
         "you may not send it as system:serviceaccount:kube-system:",
     );

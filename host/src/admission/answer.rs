@@ -63,6 +63,14 @@ impl Answer {
         Self::Accepted { pod, warnings }
     }
 
+    /// There was no answer, for this reason.
+    pub(super) fn unanswered(why: &str) -> Self {
+        Self::Failed(Why {
+            cause: "the API server".to_owned(),
+            reason: why.to_owned(),
+        })
+    }
+
     /// What an error says about the pod, by its code and message.
     pub(super) fn rejected(code: u16, message: &str, to: &Submission) -> Result<Self, NoAnswer> {
         let reason = match generated(to) {

@@ -78,6 +78,11 @@ impl Recorded {
         Self::of(text).map_err(|why| invalid(&why))
     }
 
+    /// The first user as whom pods were sent; none if all were sent as whoever recorded them.
+    pub(super) fn user(&self) -> Option<String> {
+        self.entries().find_map(|(submission, _)| submission.user)
+    }
+
     fn of(text: String) -> Result<Self, String> {
         let mut lines = text.lines();
         let header = lines.next().and_then(|it| serde_json::from_str(it).ok());

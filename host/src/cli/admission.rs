@@ -43,6 +43,10 @@ pub(crate) struct AdmissionDiffArguments {
     ])]
     pub(crate) recording: Option<PathBuf>,
 
+    /// Send the pods of the recording as the users that it was recorded with. Who changes the file chooses them.
+    #[arg(long, requires = "recording")]
+    pub(crate) as_recorded: bool,
+
     /// The context of the kubeconfig whose API server is asked, by default the current one: for the old answers and for the pods of
     /// --against cluster, or, with --recording, for the answers now.
     #[arg(long, value_name = "CONTEXT")]
