@@ -61,9 +61,21 @@ fn result(finding: &Finding) -> Value {
     json!({
         "ruleId": finding.message.rule.id,
         "level": finding.level.name(),
-        "message": { "text": finding.message.about() },
+        "message": { "text": plain(&finding.message.about()) },
         "locations": [{ "physicalLocation": place }],
     })
+}
+
+/// A text in which nothing is a link, whoever wrote parts of it.
+fn plain(text: &str) -> String {
+    let mut plain = String::new();
+    for letter in text.chars() {
+        if matches!(letter, '\\' | '[' | ']') {
+            plain.push('\\');
+        }
+        plain.push(letter);
+    }
+    plain
 }
 
 /// What a URI may have as it is.

@@ -78,7 +78,8 @@ fn the_action_leaves_a_report_and_fails_as_podloom_does() {
             };
             (name.as_str(), value)
         });
-        let env: Vec<_> = env.chain([("GITHUB_OUTPUT", "out.txt")]).collect();
+        let known = [("GITHUB_OUTPUT", "out.txt"), ("RUNNER_TEMP", ".")];
+        let env: Vec<_> = env.chain(known).collect();
         let (found, stderr) = run(directory, text(&step["run"]), &[], &env);
         assert_eq!(found, code, "{plugins} {manifests}: {stderr}");
         let report = fs::read_to_string(directory.join("out.sarif")).ok();
@@ -127,7 +128,9 @@ fn hooks_pass_a_good_chain_and_refuse_a_bad_one() {
             ],
             1,
         ),
-        (render, &["--filename", "denied.yaml"], 0),
+        // Without a chain it would check nothing.
+        (render, &["--filename", "denied.yaml"], 2),
+        (check, &["chain/labels.wasm", "chain/README"], 0),
     ] {
         for field in ["id", "name", "entry", "language"] {
             assert!(!text(&hook[field]).is_empty(), "{field}");
