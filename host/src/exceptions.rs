@@ -17,7 +17,6 @@ use podloom_turns::lock;
 use serde_json::Value;
 
 use crate::manifest::{self, Document, DocumentKind};
-use crate::render::pod::Subject;
 
 /// How many of a namespace count, the first by name: each is compared with each pod of the namespace.
 pub(crate) const OF_NAMESPACE: usize = 100;
@@ -27,6 +26,8 @@ pub(crate) const OF_NAMESPACE: usize = 100;
 pub(crate) struct Exceptions {
     /// By namespace and name.
     all: Mutex<BTreeMap<String, BTreeMap<String, Arc<ChainExceptionObject>>>>,
+    /// None if a command has read them.
+    cache: Option<ChainExceptions>,
     clock: Clock,
 }
 
@@ -34,10 +35,11 @@ impl Exceptions {
     /// Those of a cache, as it is now and later.
     pub(crate) fn watched(cache: &ChainExceptions, clock: &Clock) -> Arc<Self> {
         let all = Arc::new(Self {
+            cache: Some(cache.clone()),
             clock: clock.clone(),
             ..Self::default()
         });
-        let (listener, listed) = (Arc::downgrade(&all), cache.clone());
+        let listener = Arc::downgrade(&all);
         cache.listen(move |seen| {
             let Some(all) = listener.upgrade() else {
                 return;
@@ -56,7 +58,8 @@ impl Exceptions {
                         Some(namespace) => drop(lock(&all.all).remove(*namespace)),
                         None => lock(&all.all).clear(),
                     }
-                    for object in listed.all_in(*namespace) {
+                    let cache = all.cache.iter();
+                    for object in cache.flat_map(|it| it.all_in(*namespace)) {
                         if let Ok(object) = &object.0 {
                             all.put(object.clone());
                         }
@@ -108,17 +111,16 @@ impl Exceptions {
         all
     }
 
-    /// A pod with those that hold for it.
-    pub(crate) fn applied(&self, mut subject: Subject) -> Subject {
-        subject.request.exceptions = self.of(&subject.pod, &subject.request);
-        subject
-    }
-
     /// Those that hold for a pod now, by name. None does for pods of Browsers and tunnels: their own kinds say what they may do.
     pub(crate) fn of(&self, pod: &Value, request: &PodRequest) -> Arc<[PodException]> {
         let browser = SelenosisKind::Browser.name();
         let is_of_browser = request.owner.split('/').next() == Some(browser);
         if request.kind != "Pod" || request.owner.is_empty() || is_of_browser {
+            return Arc::default();
+        }
+        // After a right was taken away, nobody says any more which of them end.
+        let mut cache = self.cache.iter();
+        if !cache.all(|it| it.is_known(Some(&request.namespace))) {
             return Arc::default();
         }
         let here: Vec<_> = match lock(&self.all).get(&request.namespace) {

@@ -50,7 +50,6 @@ use crate::cli::{
     AdmissionCommand, Arguments, ChainCommand, CheckCommand, Command, CorpusCommand, PluginCommand,
 };
 use crate::error::CommandError;
-use crate::traces::environment::{self, Receiver};
 
 /// Compiling plugins needs much memory for a moment. This allocator returns it to the system; `.cargo/config.toml` sets how soon.
 #[cfg(target_os = "linux")]
@@ -66,17 +65,8 @@ fn main() -> ExitCode {
     }
     let done = match &arguments.command {
         Command::Run(arguments) => {
-            let receiver = match arguments.otlp_endpoint.clone() {
-                Some(endpoint) => Receiver::At(endpoint),
-                None => environment::receiver(),
-            };
-            let (endpoint, unfit) = match receiver {
-                Receiver::At(endpoint) => (Some(endpoint), None),
-                Receiver::Unfit(reason) => (None, Some(reason)),
-                Receiver::None => (None, None),
-            };
-            let (made, unfit) = match endpoint.map(traces::to).transpose() {
-                Ok(made) => (made, unfit),
+            let (made, unfit) = match traces::made(arguments.otlp_endpoint.clone()) {
+                Ok(made) => (made, None),
                 Err(reason) => (None, Some(reason)),
             };
             let (collect, exporter) = made.unzip();

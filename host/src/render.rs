@@ -40,6 +40,33 @@ pub(crate) struct Setting<'a> {
     pub(crate) later: Later,
 }
 
+impl<'a> Setting<'a> {
+    fn of(
+        chain: Option<Chain>,
+        arguments: &'a RenderArguments,
+        documents: &[Document],
+    ) -> Result<Self, CommandError> {
+        let namespace = arguments.namespace.as_str();
+        Ok(Self {
+            mutator: ChainMutator {
+                exceptions: Some(Arc::new(Exceptions::of_documents(documents, namespace))),
+                ..ChainMutator::of(chain)
+            },
+            runtime: Builder::new_current_thread()
+                .enable_time()
+                .build()
+                .context("could not start the runtime that calls plugins")?,
+            namespaces: Namespaces::of(documents),
+            default_namespace: namespace,
+            later: Later::read(
+                arguments.before.as_deref(),
+                arguments.ephemeral.as_deref(),
+                namespace,
+            )?,
+        })
+    }
+}
+
 /// What is wrong with the input.
 #[derive(Default)]
 pub(crate) struct Problems {
@@ -195,23 +222,7 @@ fn render_found<'a>(
     let (Some(chain), true) = (chain, renders) else {
         return Ok(Vec::new());
     };
-    let setting = Setting {
-        mutator: ChainMutator {
-            exceptions: Some(Arc::new(Exceptions::of_documents(documents, namespace))),
-            ..ChainMutator::of(chain)
-        },
-        runtime: Builder::new_current_thread()
-            .enable_time()
-            .build()
-            .context("could not start the runtime that calls plugins")?,
-        namespaces: Namespaces::of(documents),
-        default_namespace: namespace,
-        later: Later::read(
-            arguments.before.as_deref(),
-            arguments.ephemeral.as_deref(),
-            namespace,
-        )?,
-    };
+    let setting = Setting::of(chain, arguments, documents)?;
     let given = documents.get(..given).unwrap_or(documents);
     if setting.mutator.writes_labels() {
         let unknown = given.iter().filter_map(manifest::unknown_owner);

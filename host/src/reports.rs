@@ -147,9 +147,8 @@ impl Notes {
         result: &Result<MutatedPod, RejectedPod>,
     ) {
         let about = subject(owner);
-        let rejected = match result {
-            Ok(_) => return self.no_longer(namespace, Policy::Denial, about),
-            Err(rejected) => rejected,
+        let Err(rejected) = result else {
+            return self.no_longer(namespace, Policy::Denial, about);
         };
         // That time was over, or that there is no chain, is not about this pod.
         if let PodRejection::Denied(_) | PodRejection::Broken(_) = rejected.rejection

@@ -10,7 +10,7 @@
 //! Nothing that may be secret is in a field of these spans: no value of a pod, and no text of a plugin or of an error.
 
 mod endpoint;
-pub(crate) mod environment;
+mod environment;
 mod export;
 
 use std::fmt;
@@ -34,10 +34,25 @@ use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
 pub(crate) use self::endpoint::endpoint;
+use self::environment::Receiver;
 pub(crate) use self::export::Exporter;
 
 /// How many steps wait to be sent. What does not fit is dropped.
 const QUEUE: usize = 4096;
+
+/// What makes steps, and what sends them to this receiver, or to the one that the environment names; none if there is none.
+///
+/// # Errors
+///
+/// What of the environment does not work. Others may have set it, for all pods.
+pub(crate) fn made(endpoint: Option<Uri>) -> Result<Option<(Collect, Exporter)>, String> {
+    let receiver = endpoint.map_or_else(environment::receiver, Receiver::At);
+    match receiver {
+        Receiver::At(endpoint) => to(endpoint).map(Some),
+        Receiver::Unfit(reason) => Err(reason),
+        Receiver::None => Ok(None),
+    }
+}
 
 /// What makes steps, and what sends them to this receiver.
 ///

@@ -294,6 +294,7 @@ fn check_skipped(report: &Value) {
     let skipped: Vec<&str> = skipped.map(|it| it["what"].as_str().unwrap()).collect();
     let expected = [
         "labels of namespaces",
+        "ChainExceptions",
         "StatefulSets",
         "DaemonSets",
         "CronJobs",

@@ -4,7 +4,9 @@ use std::process::Command;
 
 use jiff::{SignedDuration, Timestamp};
 use podloom_tests::webhook::{Route, Webhook};
-use podloom_tests::{Cluster, MountedBundle, Said, Scene, binary, blackbox_on, eventually};
+use podloom_tests::{
+    Cluster, MountedBundle, Operator, Said, Scene, binary, blackbox_on, eventually,
+};
 use serde_json::{Value, json};
 
 /// A plugin that lets itself be excepted for a day, one that does not, and one that labels.
@@ -84,29 +86,31 @@ fn pod(scene: &Scene, name: &str) -> Value {
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
 
-#[test]
-fn an_exception_holds_only_as_far_as_the_chain_allows() {
-    blackbox_on(Cluster::without_operator, "exceptions", async |scene| {
-        let crd = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../crds/webhook/chainexceptions.yaml"
-        );
-        scene.cluster.apply(std::path::Path::new(crd));
-        let webhook = Webhook::new(&scene, Route::Url);
-        let chain = MountedBundle::of(CHAIN);
-        let more = ["--lease-duration", "3s"];
-        let operator = webhook.operator(chain.path(), &more).await;
+/// An operator with the chain.
+async fn operator(scene: &Scene, webhook: &Webhook, chain: &MountedBundle) -> Operator {
+    let crd = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../crds/webhook/chainexceptions.yaml"
+    );
+    scene.cluster.apply(std::path::Path::new(crd));
+    let more = ["--lease-duration", "3s", "--namespace", &scene.namespace];
+    webhook.operator(chain.path(), &more).await
+}
 
+#[test]
+fn a_denial_becomes_a_warning_and_a_plugin_does_not_run() {
+    blackbox_on(Cluster::without_operator, "exceptions", async |scene| {
+        let (webhook, chain) = (Webhook::new(&scene, Route::Url), MountedBundle::of(CHAIN));
+        let _operator = operator(&scene, &webhook, &chain).await;
         assert!(!run(&scene, "warned", "bad").is_done);
         except(&scene, "warned", "images", ("Warn", HOUR));
         let said = until_run(&scene, "warned", "bad").await;
-        let warning = "Warning: plugin images will deny this pod when ChainException warned ends, ";
-        assert!(said.error.contains(warning), "{}", said.error);
-        assert!(
-            said.error.contains(": warned: this image is forbidden"),
-            "{}",
-            said.error
-        );
+        for part in [
+            "Warning: plugin images will deny this pod when ChainException warned ends, ",
+            ": warned: this image is forbidden",
+        ] {
+            assert!(said.error.contains(part), "{}", said.error);
+        }
         let stamped = pod(&scene, "warned");
         let stamp = stamped["metadata"]["annotations"]["podloom.dev/mutations"].as_str();
         let stamp: Value = serde_json::from_str(stamp.unwrap()).unwrap();
@@ -125,65 +129,73 @@ fn an_exception_holds_only_as_far_as_the_chain_allows() {
             pod(&scene, "skipped")["metadata"]["labels"]["team"],
             Value::Null
         );
-
-        // The author of the chain has the last word.
-        except(&scene, "root", "names", ("Skip", HOUR));
-        except(&scene, "long", "images", ("Skip", HOUR * 30));
-        except(&scene, "typo", "image", ("Skip", HOUR));
-        let why = until_status(&scene, "root", "NotAllowed").await;
-        assert_eq!(why, "the chain allows none for plugin names");
-        let why = until_status(&scene, "long", "NotAllowed").await;
-        assert_eq!(
-            why,
-            "it lasts 30 h from its creation on, and the chain allows 24 h for plugin images"
-        );
-        until_status(&scene, "typo", "NoPlugin").await;
-        let denied = run(&scene, "long", "bad");
-        let reason = "(ChainException long does not hold: it lasts 30 h from its creation on, and the chain allows 24 h for plugin images)";
-        assert!(
-            !denied.is_done && denied.error.contains(reason),
-            "{}",
-            denied.error
-        );
-
-        // It ends by itself, and says so.
-        except(
-            &scene,
-            "short",
-            "images",
-            ("Skip", SignedDuration::from_secs(12)),
-        );
-        until_run(&scene, "short", "bad").await;
-        until_status(&scene, "short", "Ended").await;
-        let delete = ["delete", "pod", "short", "-n", &scene.namespace, "--force"];
-        scene.cluster.kubectl(&delete);
-        assert!(!run(&scene, "short", "bad").is_done);
-        let events = eventually("its Events", async || {
-            let events = scene.events("short").await;
-            (events.len() >= 2)
-                .then_some(events.clone())
-                .ok_or_else(|| format!("{events:?}"))
-        })
-        .await;
-        assert!(
-            events
-                .iter()
-                .any(|it| it.starts_with("Normal ExceptionHolds: until ")),
-            "{events:?}"
-        );
-        assert!(
-            events
-                .iter()
-                .any(|it| it.starts_with("Normal ExceptionEnded: it ended ")),
-            "{events:?}"
-        );
-        let state = |state: &str| {
-            operator.metric(&format!("podloom_chain_exceptions{{state=\"{state}\"}}"))
-        };
-        assert_eq!(["holds", "ended", "refused"].map(state), [2.0, 1.0, 3.0]);
-        assert!(operator.metric("podloom_chain_exception_next_end_timestamp_seconds") > 1.0e9);
         tools(&scene, &webhook, &chain);
     });
+}
+
+#[test]
+fn an_exception_holds_only_as_far_as_the_chain_allows() {
+    blackbox_on(
+        Cluster::without_operator,
+        "exceptions-limits",
+        async |scene| {
+            let (webhook, chain) = (Webhook::new(&scene, Route::Url), MountedBundle::of(CHAIN));
+            let operator = operator(&scene, &webhook, &chain).await;
+            // It ends by itself, and says so.
+            except(
+                &scene,
+                "short",
+                "images",
+                ("Skip", SignedDuration::from_secs(20)),
+            );
+            until_run(&scene, "short", "bad").await;
+            except(&scene, "root", "names", ("Skip", HOUR));
+            except(&scene, "long", "images", ("Skip", HOUR * 30));
+            except(&scene, "typo", "image", ("Skip", HOUR));
+            let why = until_status(&scene, "root", "NotAllowed").await;
+            assert_eq!(why, "the chain allows none for plugin names");
+            let why = until_status(&scene, "long", "NotAllowed").await;
+            let limit =
+                "it lasts 30 h from its creation on, and the chain allows 24 h for plugin images";
+            assert_eq!(why, limit);
+            until_status(&scene, "typo", "NoPlugin").await;
+            let denied = run(&scene, "long", "bad");
+            let reason = format!("(ChainException long does not hold: {limit})");
+            assert!(
+                !denied.is_done && denied.error.contains(&reason),
+                "{}",
+                denied.error
+            );
+            let mut both = exception(&scene.namespace, "both", "images", ("Warn", HOUR));
+            both["spec"]["plugins"] = json!(["images", "names"]);
+            scene.cluster.apply_text(&both.to_string());
+            // It holds for one of them, which must not look as if it held for none.
+            let holds = until_status(&scene, "both", "Holds").await;
+            let end = " for images; the chain allows none for plugin names";
+            assert!(
+                holds.starts_with("until ") && holds.ends_with(end),
+                "{holds}"
+            );
+
+            until_status(&scene, "short", "Ended").await;
+            let delete = ["delete", "pod", "short", "-n", &scene.namespace, "--force"];
+            scene.cluster.kubectl(&delete);
+            assert!(!run(&scene, "short", "bad").is_done);
+            eventually("its Events", async || {
+                let events = scene.events("short").await;
+                let has = |start: &str| events.iter().any(|it| it.starts_with(start));
+                let has_both =
+                    has("Normal ExceptionHolds: until ") && has("Normal ExceptionEnded: it ended ");
+                has_both.then_some(()).ok_or_else(|| format!("{events:?}"))
+            })
+            .await;
+            let state = |state: &str| {
+                operator.metric(&format!("podloom_chain_exceptions{{state=\"{state}\"}}"))
+            };
+            assert_eq!(["holds", "ended", "refused"].map(state), [1.0, 1.0, 3.0]);
+            assert!(operator.metric("podloom_chain_exception_next_end_timestamp_seconds") > 1.0e9);
+        },
+    );
 }
 
 /// The offline tools know them.

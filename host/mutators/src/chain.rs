@@ -274,44 +274,9 @@ impl Chain {
     /// Runs one plugin. If it does not pass, the pod is as it was before.
     pub(crate) fn run(&self, plugin: &Plugin, pass: &mut Pass) -> PluginRun {
         let request = &pass.request;
-        let excluded = match pass.mode {
-            RunMode::Prove { until, .. } if until.is_over() => {
-                return not_called(plugin, PluginOutcome::Failed(CallFailure::NoTimeLeft));
-            }
-            RunMode::Prove { .. } => None,
-            RunMode::Serve => plugin
-                .matches
-                .excludes(request, |key| label(&pass.pod, key)),
-        };
-        let is_undecided = request.is_namespace_unread && plugin.matches.selects_namespaces();
-        if is_undecided && matches!(excluded, None | Some(Dimension::NamespaceSelector)) {
-            return not_called(plugin, PluginOutcome::Failed(CallFailure::NamespaceUnread));
-        }
-        if let Some(dimension) = excluded {
-            pod_event!(
-                debug,
-                PodFields::of(request, pass.mode),
-                plugin = plugin.name,
-                outcome = "skipped",
-                dimension = dimension.as_str(),
-                "plugin run"
-            );
-            return not_called(plugin, PluginOutcome::Skipped(dimension));
-        }
         let exception = Exception::of(plugin, request);
-        if let Exception::Holds(exception) = &exception
-            && exception.effect == Effect::Skip
-        {
-            let (fields, by) = (PodFields::of(request, pass.mode), &exception.name);
-            pod_event!(
-                debug,
-                fields,
-                plugin = plugin.name,
-                outcome = "excepted",
-                by,
-                "plugin run"
-            );
-            return not_called(plugin, excepted(exception, None));
+        if let Some(outcome) = left_out(plugin, pass, &exception) {
+            return not_called(plugin, outcome);
         }
         let _span = tracing::debug_span!("plugin call", plugin = plugin.name).entered();
         let started = Instant::now();
@@ -341,6 +306,40 @@ impl Chain {
         log(&run, fields, self.engine.lines.as_ref());
         run
     }
+}
+
+/// Why a plugin is not called; none if it is.
+fn left_out(plugin: &Plugin, pass: &Pass, exception: &Exception) -> Option<PluginOutcome> {
+    let request = &pass.request;
+    let excluded = match pass.mode {
+        RunMode::Prove { until, .. } if until.is_over() => {
+            return Some(PluginOutcome::Failed(CallFailure::NoTimeLeft));
+        }
+        RunMode::Prove { .. } => None,
+        RunMode::Serve => plugin
+            .matches
+            .excludes(request, |key| label(&pass.pod, key)),
+    };
+    let is_undecided = request.is_namespace_unread && plugin.matches.selects_namespaces();
+    if is_undecided && matches!(excluded, None | Some(Dimension::NamespaceSelector)) {
+        return Some(PluginOutcome::Failed(CallFailure::NamespaceUnread));
+    }
+    let (outcome, reason) = match (excluded, exception) {
+        (Some(dimension), _) => (PluginOutcome::Skipped(dimension), dimension.as_str()),
+        (None, Exception::Holds(exception)) if exception.effect == Effect::Skip => {
+            (excepted(exception, None), exception.name.as_str())
+        }
+        (None, _) => return None,
+    };
+    pod_event!(
+        debug,
+        PodFields::of(request, pass.mode),
+        plugin = plugin.name,
+        outcome = outcome.as_str(),
+        dimension = reason,
+        "plugin run"
+    );
+    Some(outcome)
 }
 
 /// What exceptions say about a plugin and a pod.

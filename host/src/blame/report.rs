@@ -205,6 +205,29 @@ fn titled(plugin: &MutationEntry) -> String {
 }
 
 /// What is to know before reading the lines.
+/// What is to be said of a plugin that ran.
+fn of_plugin(lines: &[Line], plugin: &MutationEntry) -> Vec<(Style, String)> {
+    let (name, mut notes) = (&plugin.name, Vec::new());
+    if let Some(exception) = &plugin.exception {
+        let text = format!("{name} let it pass because of the ChainException {exception}.");
+        notes.push((WARNING, text));
+    }
+    if plugin.cut {
+        let text = format!(
+            "Lines of {name} may be missing: the stamp had no room for all of its paths. They are shown as \"submitted\"."
+        );
+        notes.push((WARNING, text));
+    }
+    let gone = gone(lines, plugin).join(", ");
+    if !gone.is_empty() {
+        notes.push((
+            QUIET,
+            format!("{name} also wrote what is not there: {gone}"),
+        ));
+    }
+    notes
+}
+
 fn notes(
     pod: &Value,
     lines: &[Line],
@@ -236,26 +259,7 @@ fn notes(
         let text = "Its managedFields are too long: some managers may be missing.";
         notes.push((WARNING, text.to_owned()));
     }
-    for plugin in authors.plugins() {
-        let name = &plugin.name;
-        if let Some(exception) = &plugin.exception {
-            let text = format!("{name} let it pass because of the ChainException {exception}.");
-            notes.push((WARNING, text));
-        }
-        if plugin.cut {
-            let text = format!(
-                "Lines of {name} may be missing: the stamp had no room for all of its paths. They are shown as \"submitted\"."
-            );
-            notes.push((WARNING, text));
-        }
-        let gone = gone(lines, plugin).join(", ");
-        if !gone.is_empty() {
-            notes.push((
-                QUIET,
-                format!("{name} also wrote what is not there: {gone}"),
-            ));
-        }
-    }
+    notes.extend(authors.plugins().iter().flat_map(|it| of_plugin(lines, it)));
     match proof {
         Proof::NotAsked => {}
         Proof::Impossible(why) => notes.push((WARNING, format!("Not provable: {why}."))),

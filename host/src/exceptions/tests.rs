@@ -119,6 +119,7 @@ fn one_that_ended_holds_no_longer_and_its_time_counts_from_its_creation() {
     let request = PodRequest {
         kind: "Pod",
         namespace: "shop".to_owned(),
+        owner: "Deployment/shop/web".to_owned(),
         ..PodRequest::default()
     };
     let [holds] = &*all.of(&json!({}), &request) else {

@@ -74,7 +74,7 @@ impl Reading<'_> {
         Some(FoundPod {
             name: format!("{} {namespace}/{}", kind.kind, metadata(&object, "name")),
             place: None,
-            subject: self.exceptions.applied(subject),
+            subject: subject.excepted(&self.exceptions),
             namespace,
         })
     }

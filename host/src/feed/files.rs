@@ -77,7 +77,7 @@ impl Files {
                 namespace: document.namespace(&namespace).to_owned(),
                 name: title(&document, template.as_deref(), &namespace),
                 place: Some(document.position(&[])),
-                subject: exceptions.applied(subject),
+                subject: subject.excepted(&exceptions),
             };
             match found {
                 Ok(found) => found.into_iter().map(named).map(Ok).collect(),

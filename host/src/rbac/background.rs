@@ -89,6 +89,12 @@ pub(super) const DRIFT: Background = Background {
             &["list"],
             "The CronJobs of pods. Without this right their Jobs are shown.",
         ),
+        right(
+            names::rollout::GROUP,
+            "chainexceptions",
+            &["list"],
+            "Which ephemeral containers are excepted. Without this right they are shown.",
+        ),
     ],
 };
 

@@ -10,6 +10,7 @@ use super::{Namespaces, ObjectError, Pass, Rendered, Setting};
 use crate::ci;
 use crate::cli::RenderArguments;
 use crate::error::{CommandError, Diagnostic};
+use crate::exceptions::Exceptions;
 use crate::manifest;
 use crate::manifest::{Depth, Document, DocumentKind, Found, Template, field_name};
 
@@ -17,6 +18,14 @@ use crate::manifest::{Depth, Document, DocumentKind, Found, Template, field_name
 pub(crate) struct Subject {
     pub(crate) pod: Value,
     pub(crate) request: PodRequest,
+}
+
+impl Subject {
+    /// With the exceptions that hold for it.
+    pub(crate) fn excepted(mut self, exceptions: &Exceptions) -> Self {
+        self.request.exceptions = exceptions.of(&self.pod, &self.request);
+        self
+    }
 }
 
 /// The fields of a pod template that become the pod's.

@@ -251,12 +251,14 @@ fn api_version(kind: &str) -> Option<&'static str> {
 pub(crate) fn document(
     resource: &ApiResource,
     (namespace, name): (&str, &str),
-    results: Value,
+    results: &Value,
 ) -> DynamicObject {
     let mut summary = BTreeMap::from(["pass", "fail", "warn", "error", "skip"].map(|it| (it, 0)));
     for result in results.as_array().into_iter().flatten() {
         let number = result["result"].as_str().and_then(|it| summary.get_mut(it));
-        number.map(|number| *number += 1);
+        if let Some(number) = number {
+            *number += 1;
+        }
     }
     let mut data = json!({ "summary": summary, "results": results });
     let mut report = DynamicObject::new(name, resource);

@@ -32,7 +32,7 @@ fn report(notes: &Notes, before: &Value) -> Value {
     json!(document(
         &kinds.of_namespace,
         ("shop", "podloom-webhook"),
-        results
+        &results
     ))
 }
 
@@ -117,9 +117,9 @@ fn what_another_candidate_would_do_goes_once_that_is_known() {
     for (candidate, left) in [
         (None, [1, 1, 1]),
         (Some("one"), [1, 1, 1]),
-        // A replica knows that of itself; of others, the leader says it.
-        (Some("two"), [0, 0, 1]),
-        (Some(""), [0, 0, 1]),
+        // The leader says it.
+        (Some("two"), [1, 0, 1]),
+        (Some(""), [1, 0, 1]),
     ] {
         let left_by = [&notes, &leader, &other].map(|of| {
             let mut known = of.known("shop");
@@ -134,7 +134,7 @@ fn what_another_candidate_would_do_goes_once_that_is_known() {
 fn a_report_is_bounded_and_a_tenant_cannot_fill_the_memory() {
     let notes = notes();
     for number in 0..1000 {
-        let owner = format!("Deployment/shop/{}{number}", "w".repeat(1000));
+        let owner = format!("Deployment/shop/{number}{}", "w".repeat(1000));
         let denied = denied(&"long ".repeat(1000));
         notes.passed(("shop", &owner), &Err(denied));
     }

@@ -290,7 +290,7 @@ impl ReportsTask {
             return Ok(known);
         }
         let is_empty = results.as_array().is_none_or(Vec::is_empty);
-        let mut report = document(resource, (namespace, &self.name), results);
+        let mut report = document(resource, (namespace, &self.name), &results);
         let outcome = match before {
             None if is_empty => return Ok(known),
             Some(before) if is_empty => {

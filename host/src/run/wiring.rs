@@ -83,25 +83,17 @@ pub(super) fn operator(
         instance: parts::instance(&arguments.own_pod),
     };
     let certificates = Certificates::of(&parts, ours)?;
-    let slot = Arc::default();
-    let notes = !arguments.webhook.reports.is_empty();
-    let notes = notes.then(|| Arc::new(Notes::new(&clock)));
-    let (candidate, seen) = CandidateChain::of(arguments, &slot, notes.as_ref(), ours);
+    let own = operator_state(&parts, &duty_metrics, stop);
+    let (candidate, seen) = CandidateChain::of(arguments, &own.slot, own.notes.as_ref(), ours);
     let identity = parts::identity(&arguments.own_pod);
     let split = candidate.as_ref().and_then(|it| it.split.clone());
     let follower = split.map(|split| Follower::of(&parts, split, identity.clone()));
     let certificate = certificates.as_ref().map(Certificates::slot);
     let state = Arc::new(OperatorState {
-        slot,
         candidate,
         follower,
-        notes,
-        exceptions: arguments
-            .webhook
-            .address
-            .map(|_| chain_exceptions(&parts.client, &parts.metrics, &arguments.namespaces())),
         certificate,
-        ..operator_state(&parts, &duty_metrics, stop)
+        ..own
     });
     let reports = ReportsTask::of(&parts, &state, ours);
     let leading = Leading::of(&parts, &state, certificates.as_ref(), reports.clone(), ours);
@@ -120,17 +112,7 @@ pub(super) fn operator(
     });
     let duty_tasks = duty_tasks.collect::<Result<Vec<_>>>()?;
     let loading = loading::of(&parts, &state, seen, ours)?;
-    let watched = state.exceptions.clone();
-    let exceptions = watched.as_ref();
-    let exceptions = exceptions.map(|it| Exceptions::watched(it, &clock));
-    let mutator = Arc::new(ChainMutator {
-        exceptions,
-        ..mutator(&parts, &state)
-    });
-    let writing = OptionFuture::from(reports.map(ReportsTask::write));
-    let watching = OptionFuture::from(watched.map(|it| it.fill()));
-    let beside = future::join(writing, watching).map(drop).boxed();
-    let webhook = webhook::task(&parts, certificates, mutator, beside, (ours, stop))?;
+    let webhook = webhooks(&parts, &state, (certificates, reports), (ours, stop))?;
     let operator = Operator {
         state,
         registry: Arc::new(registry),
@@ -138,6 +120,26 @@ pub(super) fn operator(
         webhook,
     };
     Ok((operator, loading))
+}
+
+/// What serves the webhooks, with what it needs beside; none unless they are switched on.
+fn webhooks(
+    parts: &Parts<'_>,
+    state: &OperatorState,
+    (certificates, reports): (Option<Certificates>, Option<ReportsTask>),
+    (registry, stop): (&mut Registry, &CancellationToken),
+) -> Result<Option<BoxFuture<'static, ()>>> {
+    let watched = state.exceptions.clone();
+    let exceptions = watched.as_ref();
+    let exceptions = exceptions.map(|it| Exceptions::watched(it, &parts.clock));
+    let mutator = Arc::new(ChainMutator {
+        exceptions,
+        ..mutator(parts, state)
+    });
+    let writing = OptionFuture::from(reports.map(ReportsTask::write));
+    let watching = OptionFuture::from(watched.map(|it| it.fill()));
+    let beside = future::join(writing, watching).map(drop).boxed();
+    webhook::task(parts, certificates, mutator, beside, (registry, stop))
 }
 
 fn connect(config: &Config, requests: &Requests, clock: &Clock) -> Result<Client> {
@@ -173,8 +175,13 @@ fn operator_state(
         false => NoChainPolicy::Reject,
     };
     let history = || Arc::new(History::new(parts.instance.clone()));
+    let watched = || chain_exceptions(&parts.client, &parts.metrics, &parts.arguments.namespaces());
+    let webhook = &parts.arguments.webhook;
+    let notes = || Arc::new(Notes::new(&parts.clock));
     OperatorState {
         history: parts.arguments.console.then(history),
+        exceptions: webhook.address.map(|_| watched()),
+        notes: (!webhook.reports.is_empty()).then(notes),
         ..OperatorState::new(no_chain_policy, duties.collect(), stop.clone())
     }
 }

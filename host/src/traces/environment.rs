@@ -32,7 +32,7 @@ const PROTOCOL: &str = "http/json";
 
 /// What the environment says of a receiver.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Receiver {
+pub(super) enum Receiver {
     None,
     At(Uri),
     /// It says something that does not work. Others may have set it, for all pods: so that is no error.
@@ -40,7 +40,7 @@ pub(crate) enum Receiver {
 }
 
 /// Returns the receiver that the environment names.
-pub(crate) fn receiver() -> Receiver {
+pub(super) fn receiver() -> Receiver {
     receiver_of(&|name| env::var(name).ok().filter(|it| !it.is_empty()))
 }
 

@@ -135,12 +135,13 @@ fn a_receiver_is_a_url_with_http() {
     for (text, expected) in [
         ("http://collector:4318", "http://collector:4318/v1/traces"),
         ("http://collector:4318/", "http://collector:4318/v1/traces"),
+        ("https://collector", "https://collector/v1/traces"),
         ("http://[::1]:1/otlp", "http://[::1]:1/otlp/v1/traces"),
     ] {
         assert_eq!(path(text).as_deref(), Ok(expected));
     }
     for (text, reason) in [
-        ("https://collector", "https is not supported"),
+        ("ftp://collector", "it must be a URL with http"),
         ("collector:4318", "it must be a URL with http"),
         (
             "http://user:password@collector",

@@ -169,7 +169,7 @@ fn errors_in_fields_of_a_plugin_say_what_is_expected() {
     );
     check_entry(
         "allowed: []",
-        "chain.yaml:6:3: unknown field `allowed`, expected one of name, file, sha256, allow, read, config, match, failurePolicy, idempotent, limits",
+        "chain.yaml:6:3: unknown field `allowed`, expected one of name, file, sha256, allow, read, config, match, failurePolicy, longestException, idempotent, limits",
     );
     check_entry("allow: /spec", "chain.yaml:6:10: expected a list");
     check_entry("config: [1]", "chain.yaml:6:11: expected an object");
