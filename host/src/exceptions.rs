@@ -26,6 +26,8 @@ pub(crate) const OF_NAMESPACE: usize = 100;
 pub(crate) struct Exceptions {
     /// By namespace and name.
     all: Mutex<BTreeMap<String, BTreeMap<String, Arc<ChainExceptionObject>>>>,
+    /// Whose chain they are about; none for those of any.
+    webhook: Option<String>,
     /// None if a command has read them.
     cache: Option<ChainExceptions>,
     clock: Clock,
@@ -33,9 +35,10 @@ pub(crate) struct Exceptions {
 
 impl Exceptions {
     /// Those of a cache, as it is now and later.
-    pub(crate) fn watched(cache: &ChainExceptions, clock: &Clock) -> Arc<Self> {
+    pub(crate) fn watched(cache: &ChainExceptions, webhook: &str, clock: &Clock) -> Arc<Self> {
         let all = Arc::new(Self {
             cache: Some(cache.clone()),
+            webhook: Some(webhook.to_owned()),
             clock: clock.clone(),
             ..Self::default()
         });
@@ -88,6 +91,14 @@ impl Exceptions {
         }
     }
 
+    /// None yet, of those about the chain of these webhooks.
+    pub(crate) fn about(webhook: &str) -> Self {
+        Self {
+            webhook: Some(webhook.to_owned()),
+            ..Self::default()
+        }
+    }
+
     /// Adds what a command has read.
     pub(crate) fn add(&self, namespace: &str, object: Value) {
         // One that does not fit its type holds nowhere.
@@ -124,7 +135,14 @@ impl Exceptions {
             return Arc::default();
         }
         let here: Vec<_> = match lock(&self.all).get(&request.namespace) {
-            Some(here) => here.values().take(OF_NAMESPACE).map(Arc::clone).collect(),
+            Some(here) => {
+                let of_another = |it: &ChainExceptionObject| {
+                    let mut webhook = self.webhook.iter();
+                    webhook.any(|webhook| *webhook != it.spec.webhook)
+                };
+                let here = here.values().filter(|it| !of_another(it));
+                here.take(OF_NAMESPACE).map(Arc::clone).collect()
+            }
             None => return Arc::default(),
         };
         let (labels, now) = (texts(pod, "labels"), self.clock.now());

@@ -58,6 +58,11 @@ pub struct ChainExceptionSpec {
     #[serde(default)]
     pub effect: ExceptionEffect,
 
+    /// Name the webhooks whose chain it is about, as their option --webhook-name does. Defaults to podloom-webhook.
+    #[serde(default = "default_webhook")]
+    #[schemars(length(min = 1, max = 253))]
+    pub webhook: String,
+
     /// Say why, in 1 to 1024 characters, for those who read this later.
     #[schemars(length(min = 1, max = 1024))]
     pub reason: String,
@@ -65,6 +70,10 @@ pub struct ChainExceptionSpec {
     /// Give the time at which it ends, such as 2027-01-31T12:00:00Z. From the creation of this object until then must be no longer than
     /// the chain allows for the plugin: `longestException` in chain.yaml.
     pub until: Time,
+}
+
+fn default_webhook() -> String {
+    "podloom-webhook".to_owned()
 }
 
 /// Pods, by their labels or their owner.

@@ -210,7 +210,8 @@ impl Reading<'_> {
 
     /// Which pods are excepted. Where the kind is not served, none is.
     async fn exceptions(&mut self) -> Result<Exceptions, CommandError> {
-        let (client, exceptions) = (self.client.clone(), Exceptions::default());
+        let client = self.client.clone();
+        let exceptions = Exceptions::about(&self.scope.webhook);
         let (resource, what) = (ChainException::resource(), "ChainExceptions");
         let place = self.place(&resource.api_version, &resource.plural);
         let mut objects = Objects::of(Pages::of(&client, &place));

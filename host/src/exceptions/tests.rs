@@ -66,6 +66,17 @@ fn pods_are_chosen_by_their_labels_or_their_owner() {
         let owner = owner.to_owned();
         move |it: &mut PodRequest| it.owner = owner
     };
+    // Another installation has another chain.
+    let others = Exceptions {
+        webhook: Some("others".to_owned()),
+        ..all
+    };
+    assert_eq!(found(&others, |_| {}), [""; 0]);
+    let all = Exceptions {
+        webhook: Some("podloom-webhook".to_owned()),
+        ..others
+    };
+    assert_eq!(found(&all, |_| {}), ["a-labels", "b-all", "c-owner"]);
     // A session that passes the webhook, and the pod of a tunnel.
     assert_eq!(found(&all, owned("Browser/shop/chrome")), [""; 0]);
     assert_eq!(found(&all, owned("")), [""; 0]);

@@ -49,6 +49,8 @@ metrics! {
 pub(super) struct ExceptionTask {
     client: Client,
     exceptions: ChainExceptions,
+    /// Whose chain they are about.
+    webhook: String,
     chains: Chains,
     clock: Clock,
     metrics: ExceptionMetrics,
@@ -85,6 +87,7 @@ impl ExceptionTask {
         Some(Self {
             client: parts.client.clone(),
             exceptions: state.exceptions.clone()?,
+            webhook: parts.arguments.webhook.name.clone(),
             chains: state.chains(),
             clock: parts.clock.clone(),
             metrics: ExceptionMetrics::register(registry),
@@ -120,8 +123,10 @@ impl ExceptionTask {
         let (mut counts, mut next_end) = ([0_i64; 3], None);
         let mut all: Vec<_> = self.exceptions.all();
         all.retain(|it| {
-            it.0.as_ref()
-                .is_ok_and(|it| it.metadata.deletion_timestamp.is_none())
+            it.0.as_ref().is_ok_and(|it| {
+                // Another installation says whether its own hold.
+                it.metadata.deletion_timestamp.is_none() && it.spec.webhook == self.webhook
+            })
         });
         let key = |it: &ChainExceptionObject| (it.namespace(), it.name_any());
         all.sort_by_cached_key(|it| it.0.as_ref().ok().map(key));

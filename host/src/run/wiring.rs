@@ -131,7 +131,10 @@ fn webhooks(
 ) -> Result<Option<BoxFuture<'static, ()>>> {
     let watched = state.exceptions.clone();
     let exceptions = watched.as_ref();
-    let exceptions = exceptions.map(|it| Exceptions::watched(it, &parts.clock));
+    let exceptions = exceptions.map(|it| {
+        let name = &parts.arguments.webhook.name;
+        Exceptions::watched(it, name, &parts.clock)
+    });
     let mutator = Arc::new(ChainMutator {
         exceptions,
         ..mutator(parts, state)
