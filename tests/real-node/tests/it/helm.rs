@@ -147,7 +147,11 @@ fn uninstalling_leaves_the_kinds_and_their_objects(cluster: &Cluster) {
     };
     cluster.shell(sessions);
     cluster.helm(uninstall);
-    let kinds = ["browserconfigs.selenosis.io", "browsers.selenosis.io"];
+    let kinds = [
+        "browserconfigs.selenosis.io",
+        "browsers.selenosis.io",
+        "chainexceptions.chain.podloom.dev",
+    ];
     let kinds = kinds.map(|kind| format!("customresourcedefinition.apiextensions.k8s.io/{kind}"));
     assert_eq!(cluster.left(), kinds);
     cluster.kubectl(&["get", "browserconfig", "small", "--namespace", NAMESPACE]);
