@@ -1,16 +1,20 @@
 //! Sets up logging, and changes the log filter at run time.
 
+mod json;
+
 use std::io::IsTerminal;
 use std::str::FromStr;
 
 use tracing::level_filters::LevelFilter;
 use tracing::{Metadata, Subscriber};
 use tracing_subscriber::filter::{FilterExt, Targets, filter_fn};
+use tracing_subscriber::fmt::format::JsonFields;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt, reload};
 
+use self::json::JsonLines;
 use crate::cli::ReportFormat;
 use crate::traces::Collect;
 
@@ -80,9 +84,8 @@ where
             .with_ansi(is_coloured())
             .boxed(),
         ReportFormat::Json => fmt::layer()
-            .json()
-            .flatten_event(true)
-            .with_current_span(false)
+            .fmt_fields(JsonFields::new())
+            .event_format(JsonLines)
             .with_writer(std::io::stderr)
             .boxed(),
     }

@@ -10,6 +10,7 @@ mod cli;
 mod client;
 mod compare;
 mod completion;
+mod conventions;
 mod corpus;
 mod crds;
 mod drift;

@@ -117,13 +117,13 @@ async fn run_tasks(arguments: &RunArguments, log: Filter, traces: Option<Exporte
     let probes = arguments.probes.map(connections::listen).transpose()?;
     let address = |listener: &TcpListener| listener.local_addr().ok().map(tracing::field::display);
     tracing::info!(
-        version = env!("CARGO_PKG_VERSION"),
+        service.version = env!("CARGO_PKG_VERSION"),
         http = address(&http),
         probes = probes.as_ref().and_then(address),
         "starting"
     );
     let config = client::cluster(None).await?;
-    tracing::info!(server = %config.cluster_url, "cluster");
+    tracing::info!(url = %config.cluster_url, "cluster");
     let (operator, loading) = wiring::operator(&config, arguments, &stop, traces.as_ref())?;
     // Probes are answered until everything else has ended.
     let served = CancellationToken::new();

@@ -126,7 +126,7 @@ pub(crate) fn ran(result: &Result<MutatedPod, RejectedPod>) {
             outcome = run.outcome.as_str(),
             reads = run.reads,
             writes = run.writes.len(),
-            error
+            error.type = error
         );
     }
 }
@@ -145,7 +145,7 @@ mod field {
     /// Of an event: how many seconds ago it ended.
     pub(super) const AGO: &str = "ago";
     /// One word for what went wrong.
-    pub(super) const ERROR: &str = "error";
+    pub(super) const ERROR: &str = "error.type";
 }
 
 /// Makes steps of spans and events, and queues them. It never waits.

@@ -262,8 +262,8 @@ impl Operator {
     pub fn listens(&self, what: &str) -> Option<SocketAddr> {
         let log = self.log();
         let mut addresses = log.iter().filter_map(|line| {
-            let fields = line.get("fields").unwrap_or(line);
-            fields.get(what)?.as_str()?.parse().ok()
+            let address = line.get(format!("podloom.{what}"))?;
+            address.as_str()?.parse().ok()
         });
         addresses.next()
     }

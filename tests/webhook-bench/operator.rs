@@ -240,8 +240,8 @@ fn addresses(mut log: impl BufRead + Send + 'static) -> Result<(SocketAddr, Sock
         }
         let read: Value = serde_json::from_str(&line).unwrap_or_default();
         let address = |field: &str| read[field].as_str()?.parse().ok();
-        http = http.or_else(|| address("http"));
-        webhook = webhook.or_else(|| address("webhook"));
+        http = http.or_else(|| address("podloom.http"));
+        webhook = webhook.or_else(|| address("podloom.webhook"));
         if let (Some(http), Some(webhook)) = (http, webhook) {
             std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
             return Ok((http, webhook));

@@ -194,7 +194,7 @@ impl BrowserKind {
             Err(error) if how == PodDeletion::LastResort => {
                 tracing::warn!(
                     namespace = target.namespace,
-                    name = target.name,
+                    pod = target.name,
                     error = plain(&error),
                     "could not delete a pod, leaving it behind"
                 );

@@ -153,7 +153,7 @@ impl<'a> Milestone<'a> {
     pub(super) fn trace(self, world: &World, age: Option<f64>, now: Timestamp) {
         let metadata = &world.browser.metadata;
         let (uid, namespace, name) = (&metadata.uid, &metadata.namespace, &metadata.name);
-        let ended = |step, error| tracing::trace!(target: TRACES, trace = uid, step, seconds = age, namespace, name, error);
+        let ended = |step, error| tracing::trace!(target: TRACES, trace = uid, step, seconds = age, namespace, name, error.type = error);
         match self {
             Self::Running => {
                 ended("session starts", None);

@@ -116,7 +116,7 @@ async fn served(client: &Client, kind: &GroupResource) -> ApiResource {
             Err(_) => "the API server does not answer".to_owned(),
         };
         if said.as_ref() != Some(&problem) {
-            tracing::warn!(%kind, problem, "lifetimes of objects of this kind do not count for now, by --cleaner-ttl-kinds");
+            tracing::warn!(%kind, error = problem, "lifetimes of objects of this kind do not count for now, by --cleaner-ttl-kinds");
             said = Some(problem);
         }
         sleep(MISS).await;

@@ -682,8 +682,8 @@ async fn until_readable<K>(
                     forget();
                 }
                 // Whoever looks for missing rights and kinds has said it.
-                let reason = status.message;
-                tracing::debug!(kind, reason, "cannot be read for now");
+                let error = status.message;
+                tracing::debug!(kind, error, "cannot be read for now");
                 wait(waits).await;
             }
             Err(error) => {

@@ -153,7 +153,7 @@ impl Client {
             "external_request",
             system = self.settings.system,
             operation = request.operation,
-            host = %origin,
+            url = %origin,
         );
         let sent = self.attempt(request, wanted).instrument(span).await;
         sent.map_err(|kind| RequestError { origin, kind })

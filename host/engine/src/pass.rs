@@ -105,7 +105,7 @@ impl<K: Kind> Passes<K> {
         let span = traced::<K>(metadata);
         let result = self.attempt(object).instrument(span.clone()).await;
         if let Err(error) = &result {
-            span.record("error", error.reason());
+            span.record("error.type", error.reason());
         }
         drop(span);
         let is_overtaken = self.recent.end(metadata);
@@ -272,23 +272,32 @@ impl<K: Kind> Passes<K> {
     /// Handles an error: logs it, which nothing else does, publishes its Event, and returns how long the object waits.
     fn failed(&self, object: &Readable<K::Object>, error: &Error) -> Duration {
         let controller = K::TRAITS.controller;
-        let id = ObjectRef::from_obj_with(object, self.resource.clone());
+        let ObjectMeta {
+            namespace, name, ..
+        } = object.meta();
         if error.is_conflict() {
-            tracing::debug!(controller, object = %id, "another writer was faster, trying again");
+            tracing::debug!(
+                controller,
+                namespace,
+                name,
+                "another writer was faster, trying again"
+            );
             return self.backoff.conflicted(object.meta());
         }
         let cause = plain(error);
         match error {
             Error::Panicked { .. } => tracing::error!(
                 controller,
-                object = %id,
+                namespace,
+                name,
                 error = cause,
                 "reconcile hit a bug, trying again"
             ),
             _ => tracing::warn!(
                 controller,
-                object = %id,
-                reason = error.reason(),
+                namespace,
+                name,
+                error.type = error.reason(),
                 error = cause,
                 "reconcile failed, trying again"
             ),
@@ -377,7 +386,7 @@ fn traced<K: Kind>(metadata: &ObjectMeta) -> Span {
         controller = K::TRAITS.controller,
         namespace = metadata.namespace,
         name = metadata.name,
-        error = Empty
+        error.type = Empty
     )
 }
 
@@ -455,7 +464,12 @@ where
             Err(controller::Error::ObjectNotFound(id)) => {
                 queue.taken(id.namespace.as_deref(), &id.name);
                 permits.passed_by(id.namespace.as_deref().unwrap_or_default());
-                tracing::debug!(controller = name, object = %id, "deleted before its pass");
+                tracing::debug!(
+                    controller = name,
+                    namespace = id.namespace,
+                    name = id.name,
+                    "deleted before its pass"
+                );
             }
             Err(error) => tracing::warn!(
                 controller = name,

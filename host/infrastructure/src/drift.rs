@@ -436,7 +436,7 @@ fn log(tenant: &Tenant, new: &[(&Place, &String)]) {
         tracing::warn!(
             url = &**url,
             infrastructure = %id,
-            cluster.uid = uid.as_str(),
+            cluster_uid = uid.as_str(),
             "an infrastructure was made for a Cluster that does not exist any more: adopt it by spec.adoptInfrastructureId of a new \
              one, or delete it in the Infrastructure Manager"
         );

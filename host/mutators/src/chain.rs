@@ -492,7 +492,7 @@ fn log(run: &PluginRun, pod: PodFields<'_>, lines: Option<&Lines>) {
     if let PluginOutcome::Ignored(failure) = &run.outcome
         && pod.may_log(lines, plugin, ignored)
     {
-        pod_event!(warn, pod, plugin, outcome, error = %failure, "{ignored}");
+        pod_event!(warn, pod, plugin, outcome, error.type = failure.reason(), error = %failure, "{ignored}");
     }
     pod_event!(
         debug,

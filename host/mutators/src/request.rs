@@ -62,8 +62,10 @@ impl Until {
 pub(crate) struct PodFields<'r> {
     pub(crate) kind: Option<&'r str>,
     pub(crate) namespace: Option<&'r str>,
-    /// None if the API server will generate it.
+    /// The name of what the pod is made for, if that is no pod.
     pub(crate) name: Option<&'r str>,
+    /// None if the API server will generate the name.
+    pub(crate) pod: Option<&'r str>,
     /// Set in place of the others while a chain is proved.
     pub(crate) sample_pod: Option<&'static str>,
     /// Who asks. No line shows it.
@@ -72,6 +74,8 @@ pub(crate) struct PodFields<'r> {
 
 impl<'r> PodFields<'r> {
     pub(crate) fn of(request: &'r PodRequest, mode: RunMode) -> Self {
+        let name = filled(&request.name);
+        let is_pod = request.kind == "Pod";
         match mode {
             RunMode::Prove { sample, .. } => Self {
                 sample_pod: Some(sample),
@@ -80,7 +84,8 @@ impl<'r> PodFields<'r> {
             RunMode::Serve => Self {
                 kind: filled(request.kind),
                 namespace: filled(&request.namespace),
-                name: filled(&request.name),
+                name: name.filter(|_| !is_pod),
+                pod: name.filter(|_| is_pod),
                 sample_pod: None,
                 peer: request.peer,
             },
@@ -113,6 +118,7 @@ macro_rules! pod_event {
             kind = $pod.kind,
             namespace = $pod.namespace,
             name = $pod.name,
+            pod = $pod.pod,
             sample_pod = $pod.sample_pod,
             $($rest)+
         )

@@ -115,7 +115,7 @@ impl ExposeKind {
         tracing::warn!(
             namespace = metadata.namespace,
             name = metadata.name,
-            reason = problem.reason,
+            error.type = problem.reason,
             error = problem.message,
             "tunnel could not be written, trying again"
         );

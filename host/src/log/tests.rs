@@ -4,11 +4,12 @@ use std::sync::{Arc, Mutex};
 
 use http::Response;
 use kube::client::Body;
+use serde_json::{Value, json};
 use tracing_subscriber::filter::{Targets, filter_fn};
 use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt;
 
-use super::{may_be_logged, quieted};
+use super::{JsonFields, JsonLines, may_be_logged, quieted};
 
 #[track_caller]
 fn check(asked: &str, expected: &[&str]) {
@@ -104,4 +105,56 @@ async fn what_kube_logs_of_answers_is_not_logged_whatever_the_filter_says() {
     let ours = logged(may_be_logged).await;
     assert!(ours.contains("the end"), "{ours}");
     assert!(!ours.contains("hunter2"), "{ours}");
+}
+
+#[test]
+fn a_line_of_json_has_the_names_of_traces() {
+    let log = Log::default();
+    let writer = log.clone();
+    let lines = fmt::layer()
+        .fmt_fields(JsonFields::new())
+        .event_format(JsonLines)
+        .with_writer(move || writer.clone());
+    let subscriber = tracing_subscriber::registry().with(lines);
+    tracing::subscriber::with_default(subscriber, || {
+        let _span =
+            tracing::info_span!("plugin call", plugin = "labels", namespace = "a").entered();
+        let (pod, none) = ("b", None::<&str>);
+        tracing::warn!(namespace = "a", pod, none, writes = 3, error.type = "trap", error = %"it\ncrashed", "it \"failed\"");
+        tracing::info!(target: "kube", namespace = "c", "of a library");
+    });
+    let text = log.text();
+    let mut lines: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    for line in &mut lines {
+        let time = line.as_object_mut().unwrap().remove("timestamp").unwrap();
+        assert!(time.as_str().unwrap().ends_with('Z'), "{time}");
+    }
+    let spans =
+        json!([{ "name": "plugin call", "podloom.plugin": "labels", "k8s.namespace.name": "a" }]);
+    assert_eq!(
+        lines,
+        [
+            json!({
+                "level": "WARN",
+                "message": "it \"failed\"",
+                "target": "podloom::log::tests",
+                "k8s.namespace.name": "a",
+                "k8s.pod.name": "b",
+                "podloom.writes": 3,
+                "error.type": "trap",
+                "exception.message": "it\ncrashed",
+                "spans": spans,
+            }),
+            json!({
+                "level": "INFO",
+                "message": "of a library",
+                "target": "kube",
+                "namespace": "c",
+                "spans": spans,
+            }),
+        ]
+    );
 }

@@ -167,10 +167,10 @@ impl CandidateChain {
                 error,
                 repeated: false,
             } => {
-                tracing::warn!(outcome = error.reason, %error, "rejected the candidate, the last good one is still compared if there is one");
+                tracing::warn!(error.type = error.reason, %error, "rejected the candidate, the last good one is still compared if there is one");
             }
             Reload::Refused { error, .. } => {
-                tracing::debug!(outcome = error.reason, %error, "rejected the same candidate again");
+                tracing::debug!(error.type = error.reason, %error, "rejected the same candidate again");
             }
         }
     }

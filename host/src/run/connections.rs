@@ -149,7 +149,7 @@ impl Server {
                 Ok((stream, peer)) => {
                     let (guard, was_full) = acceptor.admit(peer.ip());
                     if was_full && warned.is_none_or(|at| at.elapsed() > BETWEEN_WARNINGS) {
-                        tracing::warn!(%peer, limits = ?self.limits, "too many connections");
+                        tracing::warn!(peer = %peer.ip(), limits = ?self.limits, "too many connections");
                         warned = Some(Instant::now());
                     }
                     let Some(guard) = guard else { continue };

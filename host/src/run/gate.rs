@@ -355,9 +355,9 @@ impl GateTask {
         let evicted = pod.evict(&self.client).await;
         self.metrics.evictions.of([evicted.as_str()]).inc();
         if let Evicted::Failed(error) | Evicted::Unanswered(error) = &evicted {
-            let (namespace, name) = (&pod.namespace, &pod.name);
+            let (namespace, pod) = (&pod.namespace, &pod.name);
             let what = "a pod that waits at the gate could not be evicted";
-            tracing::warn!(namespace, name, error, "{what}");
+            tracing::warn!(namespace, pod, error, "{what}");
         }
         if evicted != Evicted::Done {
             // The others go on.

@@ -287,17 +287,24 @@ impl HealTask {
                     }
                 };
                 let (namespace, name, why) = (&pod.namespace, &pod.name, need.as_str());
-                tracing::info!(namespace, name, why, "evicted a pod to have it replaced");
+                tracing::info!(
+                    namespace,
+                    pod = name,
+                    why,
+                    "evicted a pod to have it replaced"
+                );
                 events.send(
                     pod.reference(),
                     Notice::normal(event::EVICTED_TO_HEAL, note),
                 );
             }
             Report::Healed(workload) => {
-                tracing::info!(workload = workload.name(), "its pods passed the chain");
+                let (namespace, workload) = (&workload.namespace, workload.name());
+                tracing::info!(namespace, workload, "its pods passed the chain");
             }
             Report::Stopped(workload, note) => {
-                tracing::warn!(workload = workload.name(), note, "healing stopped");
+                let (namespace, name) = (&workload.namespace, workload.name());
+                tracing::warn!(namespace, workload = name, note, "healing stopped");
                 let notice = Notice::warning(event::HEAL_STOPPED, note.clone());
                 events.send(workload.reference(), notice);
             }
@@ -309,7 +316,8 @@ impl HealTask {
                     namespace: Some(workload.namespace.clone()),
                 };
                 if self.lines.may(cause) {
-                    tracing::info!(workload = workload.name(), why, "its pods are left alone");
+                    let (namespace, workload) = (&workload.namespace, workload.name());
+                    tracing::info!(namespace, workload, why, "its pods are left alone");
                 }
             }
         }

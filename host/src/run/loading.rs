@@ -266,14 +266,14 @@ impl ReloadReporter {
                 repeated: false,
             } => {
                 tracing::error!(
-                    outcome = error.reason, %error,
+                    error.type = error.reason, %error,
                     "rejected the new plugin chain, the last good one stays active if there is one"
                 );
                 let refused = format!("rejected the new content of the plugin directory: {error}");
                 self.publish(Notice::warning(event::CHAIN_REFUSED, refused));
             }
             Reload::Refused { error, .. } => {
-                tracing::debug!(outcome = error.reason, %error, "rejected the same plugin chain again");
+                tracing::debug!(error.type = error.reason, %error, "rejected the same plugin chain again");
             }
         }
     }

@@ -1,6 +1,5 @@
 //! Sends steps in the background, in OTLP over HTTP with JSON.
 
-use std::borrow::Cow;
 use std::future::pending;
 use std::mem::{replace, take};
 use std::path::Path;
@@ -25,6 +24,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{Step, environment};
+use crate::conventions;
 
 /// How many steps a request has.
 const BATCH: usize = 512;
@@ -158,10 +158,10 @@ impl Exporter {
         self.metrics.count(SendOutcome::Sent, spans - lost);
         self.metrics.count(SendOutcome::Failed, lost);
         if take(is_failing) {
-            tracing::info!(%endpoint, "the receiver takes traces again");
+            tracing::info!(url = %endpoint, "the receiver takes traces again");
         }
         if !replace(is_rejecting, lost > 0) && lost > 0 {
-            tracing::warn!(%endpoint, spans = lost, why, "the receiver rejects some of the spans");
+            tracing::warn!(url = %endpoint, spans = lost, why, "the receiver rejects some of the spans");
         }
     }
 
@@ -171,7 +171,7 @@ impl Exporter {
         self.metrics.count(SendOutcome::Failed, spans);
         if !replace(is_failing, true) {
             let error = format!("{error:#}");
-            tracing::warn!(%endpoint, error, "the receiver does not take traces");
+            tracing::warn!(url = %endpoint, error, "the receiver does not take traces");
         }
     }
 }
@@ -257,16 +257,6 @@ pub(super) fn rejected(answer: &[u8]) -> Rejected {
     }
 }
 
-/// What OpenTelemetry's semantic conventions call a field; what they do not know is ours.
-fn conventional(field: &str) -> Cow<'_, str> {
-    match field {
-        "namespace" => "k8s.namespace.name".into(),
-        "pod" => "k8s.pod.name".into(),
-        "pod_uid" => "k8s.pod.uid".into(),
-        ours => format!("podloom.{ours}").into(),
-    }
-}
-
 fn span(step: &Step) -> Value {
     let fields = step.fields.iter();
     let attributes = fields.map(|(name, value)| {
@@ -276,7 +266,7 @@ fn span(step: &Step) -> Value {
             // 64-bit numbers are texts in this format.
             number => json!({ "intValue": number.to_string() }),
         };
-        attribute(&conventional(name), &value)
+        attribute(&conventions::name(name), &value)
     });
     let error = step.error.as_deref();
     let error = error.map(|error| attribute("error.type", &text(error)));

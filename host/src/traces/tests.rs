@@ -106,8 +106,8 @@ fn what_did_nothing_and_what_belongs_to_nothing_is_no_step() {
         drop(trace_span!(target: TRACES, "chain").entered());
         trace!(target: TRACES, step = "plugin labels", seconds = 1.0);
         let failed =
-            trace_span!(target: TRACES, "failed", trace = UID, error = tracing::field::Empty);
-        failed.record("error", "ReadPod");
+            trace_span!(target: TRACES, "failed", trace = UID, error.type = tracing::field::Empty);
+        failed.record("error.type", "ReadPod");
     });
     assert_eq!(names(&steps), ["failed"]);
     assert_eq!(steps[0].error.as_deref(), Some("ReadPod"));
@@ -159,7 +159,7 @@ fn a_receiver_is_a_url_with_http() {
 #[test]
 fn numbers_and_ids_are_texts_as_the_format_wants() {
     let steps = steps(|| {
-        trace!(target: TRACES, trace = UID, step = "session", writes = 7, error = "PodLost");
+        trace!(target: TRACES, trace = UID, step = "session", writes = 7, error.type = "PodLost");
     });
     let body: Value = serde_json::from_slice(&body(&steps, Some("podloom-0"))).expect("JSON");
     let resource = &body["resourceSpans"][0];

@@ -298,7 +298,14 @@ impl Who {
         if !owners.is_named(kind) && lines.may(self.caused(what)) && owners.may_name(kind) {
             let (namespace, name, user) = (&self.tenant.1, &self.name, &self.user);
             let remedy = "if its controller creates the pods, name the kind with --pod-owner";
-            tracing::warn!(namespace, name, user, owner_kind = kind, remedy, "{what}");
+            tracing::warn!(
+                namespace,
+                pod = name,
+                user,
+                owner_kind = kind,
+                remedy,
+                "{what}"
+            );
         }
     }
 }
@@ -309,7 +316,7 @@ fn admitted(mutated: MutatedPod, gate: TakenGate, who: &Who) -> (Answer, Outcome
     let patch = gate.prepend_to(patch);
     tracing::debug!(
         namespace = who.tenant.1,
-        name = who.name,
+        pod = who.name,
         chain = mutated.chain,
         "pod admitted"
     );
@@ -339,7 +346,7 @@ fn rejection(
     let (answer, outcome) = match rejection {
         PodRejection::Denied(message) => {
             if lines.may(who.caused("pod denied")) {
-                tracing::info!(namespace, name, user, reason, "pod denied");
+                tracing::info!(namespace, pod = name, user, reason, "pod denied");
             }
             (Answer::forbidden(message), Outcome::Denied)
         }
@@ -351,7 +358,7 @@ fn rejection(
         rejection => {
             let what = "pod rejected: a plugin failed";
             if lines.may(who.caused(what)) {
-                tracing::warn!(namespace, name, user, reason, "{what}");
+                tracing::warn!(namespace, pod = name, user, error = reason, "{what}");
             }
             let message = format!("plugin {}", rejection.message());
             (Answer::broken(message), Outcome::Broken)

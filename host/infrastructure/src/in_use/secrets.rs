@@ -147,7 +147,7 @@ impl Keeper {
         let SecretKey { namespace, name } = secret;
         tracing::warn!(
             namespace,
-            name,
+            secret = name,
             "a Secret that Clusters need cannot be kept from being deleted: its finalizer was refused"
         );
         let note = format!(

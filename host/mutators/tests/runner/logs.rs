@@ -76,7 +76,7 @@ fn a_line_of_a_plugin_names_the_plugin_and_the_pod() {
                 "plugin": "logs",
                 "kind": "Pod",
                 "namespace": "team-a",
-                "name": "pod",
+                "pod": "pod",
             })]
         );
     }
@@ -124,7 +124,7 @@ fn a_name_that_is_not_known_is_left_out() {
         ..request()
     };
     let lines = logged_by_plugins(|| drop(chain.mutate(pod(), request).expect("a pod")));
-    assert_eq!(lines[0].get("name"), None);
+    assert_eq!(lines[0].get("pod"), None);
     assert_eq!(lines[0]["namespace"], "team-a");
 }
 
@@ -173,7 +173,7 @@ fn each_line_of_the_chain_names_the_plugin_and_the_pod() {
         if ours.iter().any(|ours| target.starts_with(ours)) {
             assert!(line["plugin"].is_string(), "{line}");
             assert_eq!(
-                (&line["namespace"], &line["name"]),
+                (&line["namespace"], &line["pod"]),
                 (&json!("team-a"), &json!("pod"))
             );
             skipped += usize::from(line["outcome"] == "skipped");

@@ -26,7 +26,7 @@ impl io::Write for Lines {
 }
 
 impl Lines {
-    /// Logs as the operator does with `--log-format json`.
+    /// Logs JSON, with the names that fields have in the code.
     fn dispatch(&self) -> Dispatch {
         let writer = self.clone();
         let subscriber = tracing_subscriber::fmt()
