@@ -273,6 +273,10 @@ impl PodMutator for ChainMutator {
         chains.is_empty() || chains.iter().any(|chain| chain.takes_updates())
     }
 
+    fn takes_claims(&self) -> bool {
+        self.chains().iter().any(|chain| chain.takes_claims())
+    }
+
     fn writes_labels(&self) -> bool {
         self.chains().iter().any(|chain| chain.writes_labels())
     }
@@ -371,6 +375,10 @@ impl PodMutator for InTurns {
 
     fn serves(&self, digest: &str) -> bool {
         self.chain.serves(digest)
+    }
+
+    fn takes_claims(&self) -> bool {
+        self.chain.takes_claims()
     }
 }
 

@@ -48,12 +48,23 @@ const UPDATED: [&str; 6] = [
 ];
 
 impl LaterChange {
+    /// Returns what happens to a pod that becomes that of a session: nothing of its spec changes.
+    #[must_use]
+    pub fn claim() -> Self {
+        let operation = Operation::Claim;
+        Self {
+            operation,
+            changes: Vec::new(),
+            places: operation.places(&[]).unwrap_or_default(),
+        }
+    }
+
     /// Returns what an operation changes in a pod, and the pod as the API server will store it: of what a request for a subresource says,
     /// it takes only what that may change, after the webhooks. None if nothing in the spec changes that may, and for a new pod.
     #[must_use]
     pub fn of(operation: Operation, old: &Value, new: Value) -> Option<(Self, Value)> {
         let changes = match operation {
-            Operation::Create => Vec::new(),
+            Operation::Create | Operation::Claim => Vec::new(),
             Operation::Update => {
                 let fields = UPDATED.into_iter().filter(|field| differ(old, &new, field));
                 let fields = fields.map(|field| format!("/spec/{field}"));
@@ -111,7 +122,7 @@ fn stored(operation: Operation, old: &Value, new: Value) -> Value {
         return new;
     };
     match operation {
-        Operation::Create | Operation::Update => {}
+        Operation::Create | Operation::Update | Operation::Claim => {}
         Operation::EphemeralContainers => put(spec, from, EPHEMERAL),
         Operation::Resize => {
             put(spec, from, RESOURCES);

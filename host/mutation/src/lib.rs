@@ -54,6 +54,11 @@ pub trait PodMutator: Send + Sync {
         true
     }
 
+    /// Returns whether a plugin of that chain runs when a session gets its pod.
+    fn takes_claims(&self) -> bool {
+        false
+    }
+
     /// Returns whether a plugin of that chain may write labels, so that it matters which ones a workload needs.
     fn writes_labels(&self) -> bool {
         true

@@ -129,6 +129,11 @@ impl Chain {
         self.plugins.iter().any(|it| it.matches.takes_updates())
     }
 
+    /// Whether a plugin runs when a session gets its pod.
+    pub fn takes_claims(&self) -> bool {
+        self.plugins.iter().any(|it| it.matches.takes_claims())
+    }
+
     /// Whether calls for pods keep the processors busy, so that work without haste should wait.
     pub fn is_busy(&self) -> bool {
         self.engine.is_busy()

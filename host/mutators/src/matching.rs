@@ -4,7 +4,7 @@ mod condition;
 
 use std::collections::BTreeMap;
 
-use podloom_mutation::{Dimension, PodRequest};
+use podloom_mutation::{Dimension, Operation, PodRequest};
 use podloom_pod_path::nearest;
 use podloom_syntax::text::matches;
 use schemars::JsonSchema;
@@ -18,8 +18,8 @@ use crate::text::one_line;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Match {
     /// Name what is done to pods when the plugin runs, as in a webhook configuration: CREATE for new pods; UPDATE when an image or one
-    /// of the few other fields that may change is changed, when a pod is resized, and when it gets an ephemeral container. The webhook
-    /// sees UPDATE only with deploy/options/updates.
+    /// of the few other fields that may change is changed, when a pod is resized, and when it gets an ephemeral container; CLAIM when a
+    /// session gets its pod, which may have waited for it. The webhook sees UPDATE only with deploy/options/updates, and never CLAIM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     operations: Option<Operations>,
     /// Name the kinds of submitted objects: one of Podloom's own, or Pod, which every other object with a pod template counts as.
@@ -48,6 +48,7 @@ struct Operations(Vec<AdmissionOperation>);
 enum AdmissionOperation {
     Create,
     Update,
+    Claim,
 }
 
 impl TryFrom<Vec<AdmissionOperation>> for Operations {
@@ -203,6 +204,11 @@ impl Match {
         self.has(AdmissionOperation::Update)
     }
 
+    /// Whether it selects pods that become those of sessions.
+    pub(crate) fn takes_claims(&self) -> bool {
+        self.has(AdmissionOperation::Claim)
+    }
+
     fn has(&self, operation: AdmissionOperation) -> bool {
         match &self.operations {
             None => operation == AdmissionOperation::Create,
@@ -233,8 +239,9 @@ impl Match {
         request: &PodRequest,
         pod_label: impl Fn(&str) -> Option<&'a str>,
     ) -> Option<Dimension> {
-        if !self.has(match request.later {
-            None => AdmissionOperation::Create,
+        if !self.has(match request.later.as_ref().map(|it| it.operation) {
+            None | Some(Operation::Create) => AdmissionOperation::Create,
+            Some(Operation::Claim) => AdmissionOperation::Claim,
             Some(_) => AdmissionOperation::Update,
         }) {
             return Some(Dimension::Operations);

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use podloom_mutation::show_bytes;
-use podloom_pod_path::{Access, Grants, UnknownField};
+use podloom_pod_path::{Access, Grants, Operation, UnknownField};
 use serde_json::{Map, Value};
 
 pub use self::description::Description;
@@ -152,6 +152,9 @@ impl Plugin {
         }
         let read = readable(entry, &description)?;
         let (access, unknown) = grant(&description, &entry.allow, &read)?;
+        if entry.matches.takes_claims() {
+            check_claims(access.writes())?;
+        }
         let mut warnings = mistakes(entry, &description, &unknown);
         let said =
             description::check_config(sandbox, &config, description.config_schema.as_deref())?;
@@ -311,6 +314,18 @@ fn check_needs(
     };
     let needed = shown(needed);
     Err(format!("needs to {verb} {needed}, but {who} {granted}; add {missing}").into())
+}
+
+/// Refuses a plugin that runs when a session gets its pod, and may write what nobody can change in a pod that runs.
+fn check_claims(writes: &Grants) -> Result<(), PluginError> {
+    let places = Operation::Claim.places(&[]).unwrap_or_default();
+    let places = Grants::parse_writes(&places).map_err(|error| error.to_string())?;
+    let Err(fixed) = places.covers(writes) else {
+        return Ok(());
+    };
+    let fixed: Vec<_> = fixed.iter().map(|it| podloom_pod_path::shown(it)).collect();
+    let fixed = text::list(&fixed);
+    Err(format!("runs at CLAIM, when the pod may run already, but `allow` grants {fixed}; then only {} can change, so list it a second time, under another name, for what it does at CREATE", shown(&places)).into())
 }
 
 fn too_many_paths() -> PluginError {

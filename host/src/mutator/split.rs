@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use podloom_api::{PassedPods, RolloutCounts};
-use podloom_mutation::{MutatedPod, PodRejection, PodRequest, RejectedPod};
+use podloom_mutation::{MutatedPod, Operation, PodRejection, PodRequest, RejectedPod};
 use podloom_mutators::{CHAIN, Chain, Serving, Slot};
 use podloom_rollout::Route;
 use podloom_turns::lock;
@@ -197,7 +197,10 @@ impl Split {
         };
         let labels = (!request.is_namespace_unread).then_some(&request.namespace_labels);
         // A change is judged by the chain that the pod passed, as far as it says so.
-        let stamp = request.later.as_ref().and(request.annotations.get(CHAIN));
+        // A session gets its pod by the same chain that has made it.
+        let later = request.later.as_ref();
+        let changed = later.filter(|it| it.operation != Operation::Claim);
+        let stamp = changed.and(request.annotations.get(CHAIN));
         let takes = match (stamp, request.owner.as_str()) {
             (Some(stamp), _) => *stamp == route.candidate && route.takes_some(),
             (None, "") => route.takes_all(),

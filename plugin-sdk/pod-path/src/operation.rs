@@ -22,6 +22,8 @@ pub enum Operation {
     Resize,
     /// It gets further containers, by the subresource `ephemeralcontainers`, as with `kubectl debug`.
     EphemeralContainers,
+    /// It becomes the pod of a session. It may have run for a while.
+    Claim,
 }
 
 /// Where plugins may write in an update. Not labels: nobody knows then which of them a controller needs.
@@ -32,6 +34,7 @@ const UPDATE: [&str; 5] = [
     "/spec/initContainers/*/image",
     "/spec/tolerations",
 ];
+const CLAIM: [&str; 2] = ["/metadata/annotations", "/metadata/labels"];
 const RESIZE: [&str; 2] = [
     "/spec/containers/*/resources",
     "/spec/initContainers/*/resources",
@@ -47,6 +50,7 @@ impl Operation {
             Self::Update => Some(UPDATE.map(str::to_owned).into()),
             Self::Resize => Some(RESIZE.map(str::to_owned).into()),
             Self::EphemeralContainers => Some(changes.into()),
+            Self::Claim => Some(CLAIM.map(str::to_owned).into()),
         }
     }
 }

@@ -156,7 +156,7 @@ impl request::Host for Guest {
     fn operation(&mut self) -> wasmtime::Result<request::PodOperation> {
         Ok(match self.pod_operation()? {
             Operation::Create => request::PodOperation::Create,
-            Operation::Update => request::PodOperation::Update,
+            Operation::Update | Operation::Claim => request::PodOperation::Update,
             Operation::Resize => request::PodOperation::Resize,
             Operation::EphemeralContainers => request::PodOperation::EphemeralContainers,
         })

@@ -413,7 +413,8 @@ fn operation(guest: &Guest) -> wasmtime::Result<u32> {
     may_leave(guest)?;
     Ok(match guest.pod_operation()? {
         Operation::Create => 0,
-        Operation::Update => 1,
+        // For a plugin, a pod that a session takes is one that exists and is changed.
+        Operation::Update | Operation::Claim => 1,
         Operation::Resize => 2,
         Operation::EphemeralContainers => 3,
     })

@@ -526,3 +526,16 @@ fn a_plugin_may_read_what_it_describes_unless_the_manifest_lists_other_paths() {
     let run = mutate(&chain("reads-all", "read: ['']")).expect("it may");
     assert_eq!((run.runs[0].reads, run.runs[0].refused_reads), (1, 0));
 }
+
+/// What runs when a session gets its pod finds a pod that may run already.
+#[test]
+fn a_plugin_that_would_change_the_spec_of_a_running_pod_is_not_loaded() {
+    check_refused(
+        "needy",
+        "match: { operations: [CREATE, CLAIM] }\n  allow: [/metadata/labels, /spec/containers]",
+        "runs at CLAIM, when the pod may run already, but `allow` grants /spec/containers; then only /metadata/annotations, /metadata/labels can change, so list it a second time, under another name, for what it does at CREATE",
+    );
+    let plugins = "\n- { name: it, file: it.wasm, allow: [/metadata/labels], match: { operations: [CLAIM] } }";
+    let chain = load(plugins, &[("it.wasm", &plugin("good"))]).expect("a chain");
+    assert!(chain.takes_claims());
+}
