@@ -109,6 +109,7 @@ mod unserved;
 mod upgrades;
 mod users;
 mod values;
+mod warm;
 mod webhook;
 mod webhook_clients;
 mod webhook_failures;

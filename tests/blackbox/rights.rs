@@ -11,6 +11,8 @@ use podloom_tests::{
 };
 use serde_json::{Value, json};
 
+use crate::warm;
+
 async fn one_session(scene: &Scene) {
     scene.behaviours().await;
     let seen = scene.watch_browsers().await;
@@ -23,6 +25,21 @@ async fn one_session(scene: &Scene) {
     seen.until_gone("b").await;
 }
 
+/// A session that takes a warm pod, behind NetworkPolicies.
+async fn one_warm_session(scene: &Scene) {
+    let policy = json!({ "ingress": [] });
+    warm::change(scene, json!({ "networkPolicy": policy })).await;
+    warm::keep(scene, "running", 1, 1).await;
+    warm::are_ready(scene, 1).await;
+    let seen = scene.watch_browsers().await;
+    scene.browser("w", "running").await;
+    let runs = seen.until_runs("w").await;
+    assert!(runs.status.unwrap().pod_name.is_some());
+    scene.delete_browser("w").await;
+    warm::change(scene, json!({ "warm": null, "networkPolicy": null })).await;
+    scene.nothing_is_left().await;
+}
+
 fn is_about(rule: &Value, resource: &str) -> bool {
     let resources = rule["resources"].as_array();
     resources.into_iter().flatten().any(|name| name == resource)
@@ -32,6 +49,7 @@ fn is_about(rule: &Value, resource: &str) -> bool {
 fn what_deploy_grants_is_enough() {
     blackbox("rights-deploy", async |scene| {
         one_session(&scene).await;
+        one_warm_session(&scene).await;
         scene.browser("failing", "oom-killed").await;
         scene.browser("unconfigured", "no-such-version").await;
         eventually("all Events have arrived", async || {

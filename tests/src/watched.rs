@@ -98,12 +98,13 @@ impl<K: Object> Watched<K> {
         uids.into_iter().collect()
     }
 
-    /// The UIDs of all objects so far, by those of their first owners, since names are reused.
+    /// The UIDs of all objects so far, by those of their first owners, since names are reused. Warm pods have no owner yet.
     pub fn by_owner(&self) -> BTreeMap<String, BTreeSet<String>> {
         let mut owned: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
         for change in self.changes() {
             let object = change.object();
-            if let Some(owner) = object.owner_references().first() {
+            let owner = object.owner_references().first();
+            if let Some(owner) = owner.filter(|owner| owner.kind != "BrowserConfig") {
                 let uids = owned.entry(owner.uid.clone()).or_default();
                 uids.extend(object.uid());
             }

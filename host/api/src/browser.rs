@@ -74,6 +74,10 @@ pub struct BrowserStatus {
     #[serde(rename = "podUID", default, skip_serializing_if = "Option::is_none")]
     pub pod_uid: Option<String>,
 
+    /// The name of the session's pod, if it is not the Browser's own: that of a warm pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_name: Option<String>,
+
     /// The phase of the session: Pending, Running, Succeeded, Failed or Unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,

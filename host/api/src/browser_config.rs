@@ -7,18 +7,22 @@ use k8s_openapi::api::core::v1::{
     Affinity, ContainerPort, EnvVar, HostAlias, LocalObjectReference, PodDNSConfig,
     PodSecurityContext, ResourceRequirements, SecurityContext, Toleration, Volume, VolumeMount,
 };
+use k8s_openapi::api::networking::v1::{NetworkPolicyEgressRule, NetworkPolicyIngressRule};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::schema;
+use crate::{duration, schema};
 
 /// A BrowserConfig whose API group is known at run time.
 pub type BrowserConfigObject = kube::core::Object<BrowserConfigSpec, BrowserConfigStatus>;
 
 /// The versions of one browser, by name.
 pub type Versions = BTreeMap<String, VersionConfig>;
+
+/// The pools of one browser, by version.
+pub type WarmPools = BTreeMap<String, WarmPool>;
 
 /// Which browsers this namespace has, and what their pods look like.
 #[derive(CustomResource, Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
@@ -39,6 +43,8 @@ pub type Versions = BTreeMap<String, VersionConfig>;
         json_path = ".status.conditions[?(@.type==\"Accepted\")].reason"
     ),
     printcolumn(name = "Version", type_ = "string", json_path = ".status.version"),
+    printcolumn(name = "Warm", type_ = "integer", json_path = ".status.warm.ready"),
+    printcolumn(name = "Wanted", type_ = "integer", json_path = ".status.warm.wanted"),
     printcolumn(
         name = "LastUpdated",
         type_ = "date",
@@ -66,6 +72,78 @@ pub struct BrowserConfigSpec {
     /// message names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_options: Option<SessionOptions>,
+
+    /// Keep pods ready before anybody asks for them: by browser and version, with the same names as in browsers. A Browser takes such a
+    /// pod if it would get the very same one, and then runs within milliseconds. Defaults to none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::warm)]
+    pub warm: Option<BTreeMap<String, WarmPools>>,
+
+    /// Protect each session by a NetworkPolicy of its own, which selects its pod alone and is there before the pod is. Write what the spec of
+    /// a NetworkPolicy has, without podSelector. Pods that wait are behind one that lets nothing in. Defaults to none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_policy: Option<SessionNetworkPolicy>,
+}
+
+/// The NetworkPolicy of a session.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionNetworkPolicy {
+    /// Choose what is restricted: Ingress, Egress or both. Defaults to Ingress, and Egress if there are rules for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_types: Option<Vec<String>>,
+
+    /// Allow connections to the pod. Defaults to none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::core)]
+    pub ingress: Option<Vec<NetworkPolicyIngressRule>>,
+
+    /// Allow connections from the pod. Defaults to none if Egress is restricted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::core)]
+    pub egress: Option<Vec<NetworkPolicyEgressRule>>,
+}
+
+/// How many pods of one version wait for a session.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct WarmPool {
+    /// Keep at least this many pods ready, also if nobody comes. Defaults to 0.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 1000))]
+    pub min: i32,
+
+    /// Keep at most this many pods ready. In between, as many as the sessions that began within ten seconds, at the busiest time of the
+    /// last five minutes.
+    #[schemars(range(min = 1, max = 1000))]
+    pub max: i32,
+
+    /// Replace a pod that has waited this long, such as 10m or 8h; at least 30s. Defaults to 4m.
+    /// Choose less than the time after which a container of the pod ends by itself if no session comes: seleniferous does, after its
+    /// SESSION_CREATE_TIMEOUT.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = duration::CHARACTERS), regex(pattern = duration::PATTERN))]
+    pub max_age: Option<String>,
+
+    /// Start at most this many pods at the same time. Defaults to 5.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100))]
+    pub max_starting: Option<i32>,
+}
+
+/// How many pods wait for sessions.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct WarmStatus {
+    /// How many pods are ready for a session.
+    pub ready: i32,
+
+    /// How many there should be for now.
+    pub wanted: i32,
+
+    /// Why there are fewer, if something is in the way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
 }
 
 /// What a Browser may ask for in its annotation `selenosis.io/options`, and which labels and annotations it may have itself,
@@ -117,6 +195,10 @@ pub struct BrowserConfigStatus {
     /// The generation of the spec that this status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
+
+    /// How many pods wait for sessions; absent if none should.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm: Option<WarmStatus>,
 }
 
 // What a BrowserConfig can set for a pod, for all browsers or for one version.

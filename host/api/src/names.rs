@@ -14,6 +14,8 @@ pub mod label {
     pub const BROWSER_NAME: &str = "selenosis.io/browser.name";
     /// On a Browser and its pod: the requested version.
     pub const BROWSER_VERSION: &str = "selenosis.io/browser.version";
+    /// On a pod that waits for a session: the name of its BrowserConfig.
+    pub const WARM: &str = "selenosis.io/warm";
 }
 
 /// Scheduling gates: a pod with one waits, and nothing of it is started.
@@ -26,6 +28,8 @@ pub mod scheduling_gate {
 pub mod annotation {
     /// On a Browser: JSON with labels and environment variables for this one session.
     pub const OPTIONS: &str = "selenosis.io/options";
+    /// On a pod that waits or has waited for a session: the hash of what it was made from.
+    pub const WARM: &str = "selenosis.io/warm.hash";
     /// On a pod: which plugins ran, and how many paths each wrote.
     pub const MUTATIONS: &str = "podloom.dev/mutations";
     /// On a pod: the digest of the plugin chain that it went through.
@@ -118,6 +122,8 @@ pub mod reason {
     pub const RESOLVED: &str = "Resolved";
     /// The pod exists.
     pub const POD_CREATED: &str = "PodCreated";
+    /// A BrowserConfig cannot have the warm pods that it wants.
+    pub const WARM_PODS_FAILED: &str = "WarmPodsFailed";
     /// The pod does not exist yet.
     pub const POD_MISSING: &str = "PodMissing";
     /// The pod is not running yet.

@@ -88,6 +88,22 @@ pub(crate) fn browsers(schema: &mut Schema) {
     rules(schema, &[(&rule, &message)]);
 }
 
+/// How many browsers, and versions of each, may have warm pods.
+const WARM_MAX: usize = 64;
+
+/// Asks for few pools, none of which keeps more pods at least than at most.
+pub(crate) fn warm(schema: &mut Schema) {
+    schema.insert("maxProperties".to_owned(), WARM_MAX.into());
+    let rule = format!(
+        "self.all(b, size(b) <= {NAME_MAX} && self[b].all(v, size(v) <= {NAME_MAX} && self[b][v].min <= self[b][v].max))"
+    );
+    let message = format!("min is at most max, and names have at most {NAME_MAX} characters");
+    rules(schema, &[(&rule, &message)]);
+    if let Some(versions) = schema.get_mut("additionalProperties") {
+        versions["maxProperties"] = WARM_MAX.into();
+    }
+}
+
 /// Makes the API server check these rules in CEL, each with the message if it is broken.
 pub(crate) fn rules(schema: &mut Schema, rules: &[(&str, &str)]) {
     let rules = rules.iter();

@@ -1,8 +1,11 @@
 //! The only writer: carries out one action of a plan, and returns its outcome.
 
+mod take;
+
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::Resource;
 use kube::core::Status;
 use kube::core::response::reason::ALREADY_EXISTS;
@@ -14,18 +17,22 @@ use podloom_engine::plain::plain;
 use podloom_engine::plan::later;
 use podloom_engine::read::{read_all, read_object};
 use podloom_engine::readable::Answered;
-use podloom_engine::write::{Deletion, MetadataPatch};
-use podloom_mutation::{PodRejection, PodRequest, remarks};
+use podloom_engine::write::{Deletion, MetadataPatch, Target};
+use podloom_mutation::{LaterChange, PodRejection, PodRequest, RejectedPod, remarks};
+use serde_json::Value;
 
 use super::judge::patience;
 use super::kind::BrowserKind;
+use super::metrics::{COLD, WARM};
 use super::plan::missing_metadata;
 use super::pod::SeenPod;
 use super::render::owner_of_session;
+use super::warm::Pool;
 use super::world::World;
 use super::world::{Action, ActionOutcome, PodDeletion};
 
 const CREATE_POD: Attempt = Attempt::new("CreatePod", "create pod");
+const CREATE_POLICY: Attempt = Attempt::new("CreateNetworkPolicy", "create network policy");
 const DELETE_POD: Attempt = Attempt::new("DeletePod", "delete pod");
 
 impl BrowserKind {
@@ -48,7 +55,15 @@ impl BrowserKind {
             Action::ConfirmAbsence => self.confirm_absence(ctx, world).await,
             Action::SetMetadata(patch) => self.set_metadata(ctx, world, patch).await,
             Action::WriteStatus { status, .. } => self.write_status(ctx, world, status).await,
-            Action::CreatePod(pod) => self.create_pod(ctx, world, pod).await,
+            Action::CreatePolicy(policy) => self.create_policy(ctx, world, policy).await,
+            Action::CreatePod(pod) => self.create_pod(ctx, world, pod, None).await,
+            Action::TakePod { pod, pool } => self.create_pod(ctx, world, pod, Some(pool)).await,
+            Action::DeleteStray { name, uid } => {
+                let target = self.pod(ctx, world);
+                let stray = Target { name, ..target };
+                stray.delete(uid, Deletion::Graceful, DELETE_POD).await?;
+                Ok(ActionOutcome::StrayDeleted(uid.clone()))
+            }
             Action::DeletePod { uid, how } => self.delete_pod(ctx, world, uid, *how).await,
             Action::Delete => {
                 let uid = world.browser.metadata.uid.as_deref().unwrap_or_default();
@@ -127,12 +142,36 @@ impl BrowserKind {
         Ok(written.map_or(ActionOutcome::Gone, ActionOutcome::StatusWritten))
     }
 
-    /// Passes a pod through the plugin chain and creates the result.
+    async fn create_policy(
+        &self,
+        ctx: &Context,
+        world: &World,
+        policy: &NetworkPolicy,
+    ) -> Result<ActionOutcome, Error> {
+        let target = Target {
+            resource: &self.resources.policy,
+            name: policy.metadata.name.as_deref().unwrap_or_default(),
+            ..self.browser(ctx, world)
+        };
+        Ok(match target.create::<Value>(policy, CREATE_POLICY).await? {
+            // Its name has the Browser's UID: it is ours.
+            Stored::Object(_) | Stored::Exists => ActionOutcome::PolicyCreated,
+            Stored::Invalid(sentence) => {
+                ActionOutcome::PodRejected(PodRejection::Invalid(sentence))
+            }
+            Stored::Rejected { sentence, .. } | Stored::Unanswered(sentence) => {
+                ActionOutcome::PodRejected(PodRejection::Forbidden(sentence))
+            }
+        })
+    }
+
+    /// Passes a pod through the plugin chain and creates the result, or takes a warm pod that is the same.
     async fn create_pod(
         &self,
         ctx: &Context,
         world: &World,
         pod: &Pod,
+        pool: Option<&Pool>,
     ) -> Result<ActionOutcome, Error> {
         let pod = match serde_json::to_value(pod) {
             Ok(pod) => pod,
@@ -146,15 +185,28 @@ impl BrowserKind {
             owner: owner_of_session(&pod, &request.namespace).unwrap_or_default(),
             ..request
         };
-        let mutated = match self.mutator.mutate(pod, request).await {
-            Ok(mutated) => mutated,
+        let (pod, remarks) = match self.pass(pod, request).await {
+            Ok(passed) => passed,
             Err(rejected) => return Ok(ActionOutcome::PodRejected(rejected.rejection)),
         };
+        let mut cold = None;
+        if let Some(pool) = pool {
+            match self.take_warm(ctx, world, pool, &pod).await? {
+                Ok(taken) => {
+                    self.begins(ctx, world, pool, WARM);
+                    return Ok(ActionOutcome::PodTaken(taken, remarks));
+                }
+                Err(why) => cold = Some(why),
+            }
+        }
         let target = self.pod(ctx, world);
-        let stored = target.create::<SeenPod>(&mutated.pod, CREATE_POD).await?;
+        let stored = target.create::<SeenPod>(&pod, CREATE_POD).await?;
         Ok(match stored {
             Stored::Object(created) => {
-                ActionOutcome::PodCreated(Arc::from(created), remarks(&mutated.runs))
+                if let Some(pool) = pool {
+                    self.begins(ctx, world, pool, COLD);
+                }
+                ActionOutcome::PodCreated(Arc::from(created), remarks, cold)
             }
             Stored::Exists => match self.read_pod(ctx, world).await? {
                 Some(found) => ActionOutcome::PodExists(found),
@@ -168,6 +220,34 @@ impl BrowserKind {
                 ActionOutcome::PodRejected(PodRejection::Forbidden(sentence))
             }
         })
+    }
+
+    /// Passes a new pod through the chain, then through the plugins for pods of sessions: no warm pod has passed those.
+    async fn pass(
+        &self,
+        pod: Value,
+        request: PodRequest,
+    ) -> Result<(Value, Vec<String>), RejectedPod> {
+        let claims = self.mutator.takes_claims();
+        let claim = claims.then(|| PodRequest {
+            later: Some(Arc::new(LaterChange::claim())),
+            ..request.clone()
+        });
+        let mut passed = self.mutator.mutate(pod, request).await?;
+        if let Some(claim) = claim {
+            let claimed = self.mutator.mutate(passed.pod, claim).await?;
+            passed.pod = claimed.pod;
+            passed.runs.extend(claimed.runs);
+        }
+        Ok((passed.pod, remarks(&passed.runs)))
+    }
+
+    /// Notes that a session began for which there might have been a warm pod.
+    fn begins(&self, ctx: &Context, world: &World, pool: &Pool, how: &'static str) {
+        self.metrics.sessions.of([how]).inc();
+        self.memory.warm.began(pool, ctx.clock.now());
+        let namespace = world.browser.metadata.namespace.as_deref();
+        self.caches.configs.wake(namespace, &pool.config);
     }
 
     async fn delete_pod(

@@ -1,12 +1,14 @@
 //! The kind BrowserConfig: the status of each says whether it serves all that it defines, and has the hash of its configuration.
 
+mod make;
+
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::core::{ApiResource, ObjectMeta};
-use podloom_api::{BrowserConfigObject, BrowserConfigStatus, Versions, names};
+use kube::core::ObjectMeta;
+use podloom_api::{BrowserConfigObject, BrowserConfigStatus, SelenosisApi, Versions, names};
 use podloom_engine::answer::Patched;
-use podloom_engine::cache::Cache;
 use podloom_engine::conditions::{ConditionStatus, NewCondition, Summary, conditions, time};
 use podloom_engine::error::Error;
 use podloom_engine::events::Notice;
@@ -14,25 +16,34 @@ use podloom_engine::kind::{Context, Kind, Remains, Source, Traits};
 use podloom_engine::plan::{Plan, Then};
 use podloom_engine::readable::{Answered, Readable};
 use podloom_engine::write::{MetadataPatch, Target};
+use podloom_mutation::PodMutator;
 use serde::Serialize;
 
+use crate::kind::{Caches, Resources};
+use crate::pod::SeenPod;
 use crate::render::{Acceptance, ConfigRef, accept_one, merged_size};
+use crate::warm::WarmMemory;
+use crate::warm::keep::{Step, Warm};
 
 /// How much work a plan may be without a thread of its own: it takes a few milliseconds. More would delay probes and the Lease.
 const LIGHT: usize = 128 << 10;
 
 /// What the controller of BrowserConfigs needs besides the [`Context`].
 pub(super) struct BrowserConfigKind {
-    pub(super) resource: Arc<ApiResource>,
-    pub(super) configs: Cache<Readable<BrowserConfigObject>>,
+    pub(super) api: SelenosisApi,
+    pub(super) resources: Resources,
+    pub(super) caches: Caches,
+    pub(super) mutator: Arc<dyn PodMutator>,
+    pub(super) memory: WarmMemory,
+    /// How long a warm pod may take to start.
+    pub(super) start_within: Duration,
 }
 
 impl Kind for BrowserConfigKind {
     type Object = BrowserConfigObject;
     type World = World;
     type Action = Action;
-    /// The BrowserConfig as it is now; none if it is gone.
-    type Outcome = Option<Box<BrowserConfigObject>>;
+    type Outcome = Outcome;
 
     const TRAITS: Traits = Traits {
         finalizer: Some(names::finalizer::BROWSER_CONFIG),
@@ -45,17 +56,22 @@ impl Kind for BrowserConfigKind {
 
     async fn observe(
         &self,
-        _: &Context,
+        ctx: &Context,
         config: &BrowserConfigObject,
         _: Source,
     ) -> Result<World, Error> {
         let namespace = config.metadata.namespace.as_deref();
-        let mut all = self.configs.all_in(namespace);
+        let mut all = self.caches.configs.all_in(namespace);
         all.retain(|other| other.0.is_ok());
-        Ok(World {
+        let mut world = World {
             config: config.clone(),
             all,
-        })
+            warm: Warm::default(),
+        };
+        if config.metadata.deletion_timestamp.is_none() {
+            world.warm = self.warm(ctx, &world).await;
+        }
+        Ok(world)
     }
 
     fn plan(&self, world: &World, now: Timestamp) -> Plan<Action> {
@@ -74,29 +90,43 @@ impl Kind for BrowserConfigKind {
     ) -> Result<Self::Outcome, Error> {
         let seen = &world.config.metadata;
         let field_manager = Self::TRAITS.field_manager;
-        let target = Target::of(&ctx.client, &self.resource, seen, field_manager);
+        let target = Target::of(&ctx.client, &self.resources.config, seen, field_manager);
         match action {
             Action::Release(patch) => match target.set_metadata(seen, patch).await? {
                 Patched::Object(answered) => {
                     let Answered(config): Answered<BrowserConfigObject> = *answered;
-                    Ok(Some(Box::new(config)))
+                    Ok(Outcome::Written(Some(Box::new(config))))
                 }
                 // It is being deleted, so a rejection is an error, and is none of these.
-                Patched::Gone | Patched::Rejected(_) => Ok(None),
+                Patched::Gone | Patched::Rejected(_) => Ok(Outcome::Written(None)),
             },
             Action::WriteStatus(status) => {
                 let before = world.config.status.as_ref();
-                target.write_status(seen, before, status).await
+                let written = target.write_status(seen, before, status).await?;
+                let uid = seen.uid.as_deref().unwrap_or_default();
+                self.memory.has_written(uid, ctx.clock.now());
+                Ok(Outcome::Written(written))
             }
+            Action::Warm(Step::Make { pool, count }) => self.make(ctx, world, pool, *count).await,
+            Action::Warm(Step::Drop(doomed)) => self.drop_pods(ctx, world, doomed).await,
         }
     }
 
     fn learn(&self, world: &mut World, outcome: Self::Outcome) -> Remains {
-        let Some(config) = outcome else {
-            return Remains::Unknown;
-        };
-        world.config = *config;
-        Remains::of(&world.config.metadata)
+        match outcome {
+            Outcome::Written(None) => {
+                let uid = world.config.metadata.uid.as_deref();
+                self.memory.forget(uid.unwrap_or_default());
+                return Remains::Unknown;
+            }
+            Outcome::Written(Some(config)) => {
+                world.config = *config;
+                return Remains::of(&world.config.metadata);
+            }
+            Outcome::Made(pods, refused) => world.warm.made(pods, refused),
+            Outcome::Dropped(uids) => world.warm.dropped(&uids),
+        }
+        Remains::Object
     }
 
     fn metadata(world: &World) -> &ObjectMeta {
@@ -113,6 +143,18 @@ pub(crate) enum Action {
     Release(MetadataPatch),
     /// Write the status.
     WriteStatus(Box<BrowserConfigStatus>),
+    /// Make or delete warm pods.
+    Warm(Step),
+}
+
+/// What an action came to.
+pub(crate) enum Outcome {
+    /// The BrowserConfig as it is now; none if it is gone.
+    Written(Option<Box<BrowserConfigObject>>),
+    /// These warm pods were made, and others were refused for this reason.
+    Made(Vec<Arc<SeenPod>>, Option<String>),
+    /// The pods of these UIDs are being deleted, or are somebody's.
+    Dropped(Vec<String>),
 }
 
 /// A BrowserConfig among those of its namespace.
@@ -120,6 +162,19 @@ pub(crate) struct World {
     pub(crate) config: BrowserConfigObject,
     /// All BrowserConfigs of the namespace, itself among them unless the cache is behind.
     pub(crate) all: Vec<Arc<Readable<BrowserConfigObject>>>,
+    /// Its pods that wait for sessions.
+    pub(crate) warm: Warm,
+}
+
+impl World {
+    /// Those of the namespace that serve. One that is being deleted no longer does.
+    pub(crate) fn serving(&self) -> impl Iterator<Item = &BrowserConfigObject> {
+        let own = std::iter::once(&self.config);
+        let others = self.all.iter().filter_map(|other| other.0.as_ref().ok());
+        let others = others.filter(|other| other.metadata.uid != self.config.metadata.uid);
+        let all = own.chain(others);
+        all.filter(|config| config.metadata.deletion_timestamp.is_none())
+    }
 }
 
 /// Looking at one version of the namespace costs as much as merging this many bytes.
@@ -148,15 +203,59 @@ pub(crate) fn plan(world: &World, now: Timestamp) -> Plan<Action> {
             ..nothing
         };
     }
-    let acceptance = acceptance(world);
-    let wanted = status(config, &acceptance, now);
-    if Some(&wanted) == config.status.as_ref() {
-        return nothing;
+    if let Some(step) = world.warm.step(now) {
+        return Plan::act(Action::Warm(step));
     }
+    let acceptance = acceptance(world);
+    let wanted = status(world, &acceptance, now);
+    if let Some(then) = rest(world, &wanted, now) {
+        return Plan::wait(then);
+    }
+    let notices = [notice(config, &acceptance), warm_notice(config, &wanted)];
     Plan {
         action: Some(Action::WriteStatus(Box::new(wanted))),
-        ..nothing.with_notices(notice(config, &acceptance))
+        ..nothing.with_notices(notices.into_iter().flatten())
     }
+}
+
+/// Returns when to look again, if the status is as it should be, or waits because only the number of warm pods has changed.
+fn rest(world: &World, wanted: &BrowserConfigStatus, now: Timestamp) -> Option<Then> {
+    let seen = world.config.status.as_ref();
+    let message = |status: &BrowserConfigStatus| status.warm.as_ref()?.message.clone();
+    let held = seen
+        .filter(|seen| message(seen) == message(wanted))
+        .filter(|seen| seen.warm.is_some() && wanted.warm.is_some())
+        .filter(|seen| {
+            let warm = wanted.warm.clone();
+            **seen != *wanted
+                && BrowserConfigStatus {
+                    warm,
+                    ..(*seen).clone()
+                } == *wanted
+        })
+        .and_then(|_| world.warm.holds_back(now));
+    if held.is_none() && seen != Some(wanted) {
+        return None;
+    }
+    if let Some(message) = &world.warm.refused {
+        return Some(Then::Retry {
+            reason: names::reason::WARM_PODS_FAILED,
+            message: message.clone(),
+            until: Timestamp::MAX,
+        });
+    }
+    let next = world.warm.next(now);
+    let times = held.into_iter().chain(next);
+    Some(times.min().map_or(Then::Change, Then::At))
+}
+
+/// Warns of what is in the way of warm pods, unless the status said so before.
+fn warm_notice(config: &BrowserConfigObject, wanted: &BrowserConfigStatus) -> Option<Notice> {
+    let message = wanted.warm.as_ref()?.message.as_ref()?;
+    let seen = config.status.as_ref();
+    let known = seen.and_then(|status| status.warm.as_ref()?.message.as_ref());
+    (known != Some(message))
+        .then(|| Notice::warning(names::reason::WARM_PODS_FAILED, message.clone()))
 }
 
 /// Warns of a configuration that is not accepted, unless the status said the same before.
@@ -175,11 +274,8 @@ fn notice(config: &BrowserConfigObject, acceptance: &Acceptance<'_>) -> Option<N
         .then(|| Notice::warning(acceptance.reason(), found.message))
 }
 
-fn status(
-    config: &BrowserConfigObject,
-    acceptance: &Acceptance<'_>,
-    now: Timestamp,
-) -> BrowserConfigStatus {
+fn status(world: &World, acceptance: &Acceptance<'_>, now: Timestamp) -> BrowserConfigStatus {
+    let config = &world.config;
     let seen = config.status.as_ref();
     let version = &acceptance.version;
     let unchanged = seen.filter(|seen| seen.version.as_ref() == Some(version));
@@ -196,6 +292,7 @@ fn status(
             now,
         )),
         observed_generation: generation,
+        warm: world.warm.status(now),
     }
 }
 

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use podloom_api::{Phase, SelenosisKind};
 use podloom_engine::TRACES;
 use podloom_engine::plan::{Plan, later};
@@ -11,9 +13,11 @@ use podloom_mutation::PodRejection;
 
 use super::cause;
 use super::cause::Cause;
-use super::pod::SeenPod;
-use super::render::{ConfigRef, ResolveError, render_pod, resolve};
-use super::world::{Action, PodDeletion, Timeouts, World, instant};
+use super::guard;
+use super::pod::{SeenPod, instant};
+use super::render::{ConfigRef, Pair, ResolveError, Resolved, render_pod, resolve};
+use super::warm::Pool;
+use super::world::{Action, PodDeletion, Timeouts, World};
 
 /// For how long at least creating a pod is tried, from when this process first sees the Browser.
 const FIRST_SIGHT: Duration = Duration::from_secs(30);
@@ -22,7 +26,7 @@ const FIRST_SIGHT: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Verdict {
     /// This pod is to be created for it.
-    Create(Box<Pod>),
+    Create(Box<Wanted>),
     /// It has no pod yet for this cause, which is tried again until then.
     Waits { cause: Cause, until: Timestamp },
     /// Its pod is starting. It is judged again then, if nothing changes before.
@@ -35,12 +39,22 @@ pub(crate) enum Verdict {
     Ended(Cause),
 }
 
+/// The pod that a session is to have.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Wanted {
+    pub(crate) pod: Pod,
+    /// The warm pods of which it can take one instead, if its BrowserConfig has some.
+    pub(crate) pool: Option<Pool>,
+    /// The NetworkPolicy that has to be there first, if its BrowserConfig asks for one.
+    pub(crate) policy: Option<NetworkPolicy>,
+}
+
 impl Verdict {
     /// Returns why the session has no pod, or ended.
     pub(crate) fn cause(&self) -> Option<&Cause> {
         match self {
             Self::Waits { cause, .. } | Self::Ended(cause) => Some(cause),
-            Self::Create(_) | Self::Starts { .. } | Self::Runs | Self::Goes => None,
+            Self::Create(..) | Self::Starts { .. } | Self::Runs | Self::Goes => None,
         }
     }
 }
@@ -96,9 +110,35 @@ fn without_pod(world: &World, timeouts: &Timeouts, now: Timestamp) -> Verdict {
     let browser = &world.browser;
     let render = || render_pod(world.api, &browser.metadata, &browser.spec, &resolved);
     match tracing::trace_span!(target: TRACES, "render").in_scope(render) {
-        Ok(pod) => Verdict::Create(Box::new(pod)),
+        Ok(pod) => {
+            let owners = pod.metadata.owner_references.as_deref();
+            let owner = owners.and_then(<[OwnerReference]>::first);
+            let policy = resolved
+                .network_policy
+                .zip(owner)
+                .map(|(policy, owner)| guard::of_session(policy, &browser.metadata, owner.clone()));
+            Verdict::Create(Box::new(Wanted {
+                pool: pool_of(&configs, &resolved),
+                policy,
+                pod,
+            }))
+        }
         Err(error) => Verdict::Ended(Cause::from(&error)),
     }
+}
+
+/// The pool that has warm pods of what was found, if the BrowserConfig wants any.
+fn pool_of(configs: &[ConfigRef<'_>], resolved: &Resolved<'_>) -> Option<Pool> {
+    let mut configs = configs.iter();
+    let config = configs.find(|it| it.metadata.name.as_deref() == Some(resolved.config))?;
+    let Pair { browser, version } = resolved.pair;
+    config.spec.warm.as_ref()?.get(browser)?.get(version)?;
+    Some(Pool {
+        config: resolved.config.to_owned(),
+        uid: config.metadata.uid.clone()?,
+        browser: browser.to_owned(),
+        version: version.to_owned(),
+    })
 }
 
 /// Until when creating a pod is tried: until the creation timeout, and for a moment from when the Browser is first seen, since it
@@ -232,7 +272,9 @@ pub(crate) fn confirmed(world: &World, plan: Plan<Action>) -> Plan<Action> {
         // As long as nobody has looked for the pod, it would seem to be lost, or be left behind.
         Some(_) if world.learned.pod_unknown => Plan::act(Action::ConfirmPod),
         // A cache may still show a session as new that is over.
-        Some(Action::CreatePod(_)) if !world.learned.browser_confirmed => {
+        Some(Action::CreatePod(_) | Action::TakePod { .. } | Action::CreatePolicy(_))
+            if !world.learned.browser_confirmed =>
+        {
             Plan::act(Action::ReadBrowser)
         }
         // By now, a container of the pod may have started. The pod of a failed session was read before the failure was published.

@@ -43,16 +43,20 @@ pub(super) struct BrowserKind {
 }
 
 /// What is read and written.
+#[derive(Clone)]
 pub(super) struct Resources {
     pub(super) browser: Arc<ApiResource>,
     pub(super) config: Arc<ApiResource>,
     pub(super) pod: ApiResource,
+    pub(super) policy: ApiResource,
 }
 
 /// What is known of the cluster.
+#[derive(Clone)]
 pub(super) struct Caches {
     pub(super) configs: Cache<Readable<BrowserConfigObject>>,
     pub(super) pods: Cache<SeenPod>,
+    pub(super) warm: Cache<SeenPod>,
     pub(super) namespaces: Namespaces,
 }
 
@@ -111,7 +115,13 @@ impl Kind for BrowserKind {
                 dropped: Some(sentence),
                 ..
             } => return warn_of_labels(done, sentence),
-            ActionOutcome::PodCreated(_, remarks) => with_remarks(notices, remarks),
+            ActionOutcome::PodCreated(_, remarks, _) => with_remarks(notices, remarks),
+            ActionOutcome::PodTaken(pod, remarks) => {
+                let name = pod.metadata.name.as_deref().unwrap_or_default();
+                let taken = format!("took warm pod {name}");
+                let notice = Notice::normal(names::reason::POD_CREATED, taken);
+                with_remarks(vec![notice], remarks)
+            }
             _ => notices,
         };
         if let Some(milestone) = Milestone::of(done.world, done.action, done.outcome) {
@@ -167,9 +177,14 @@ impl Kind for BrowserKind {
                     world.learned.rejection = None;
                 }
             }
-            ActionOutcome::PodCreated(pod, _) => {
-                world.learned.created.clone_from(&pod.metadata.uid);
-                self.found(world, pod);
+            ActionOutcome::PolicyCreated => world.learned.policy_created = true,
+            ActionOutcome::PodCreated(pod, _, cold) => {
+                world.learned.cold = cold;
+                self.made(world, pod);
+            }
+            ActionOutcome::PodTaken(pod, _) => self.made(world, pod),
+            ActionOutcome::StrayDeleted(stray) => {
+                world.strays.retain(|pod| uid_of(&pod.metadata) != stray);
             }
             ActionOutcome::PodExists(pod) => self.found(world, pod),
             ActionOutcome::PodRejected(refusal) => world.learned.rejection = Some(refusal),
@@ -185,6 +200,12 @@ impl Kind for BrowserKind {
 }
 
 impl BrowserKind {
+    /// Takes over the pod that was created or taken for the Browser.
+    fn made(&self, world: &mut World, pod: Arc<SeenPod>) {
+        world.learned.created.clone_from(&pod.metadata.uid);
+        self.found(world, pod);
+    }
+
     /// Takes over the Browser from the answer to our own write.
     fn wrote(&self, world: &mut World, browser: BrowserObject) -> Remains {
         let remains = Remains::of(&browser.metadata);
@@ -260,10 +281,14 @@ fn with_remarks(notices: Vec<Notice>, remarks: &[String]) -> Vec<Notice> {
     notices.into_iter().map(with).collect()
 }
 
+fn uid_of(metadata: &ObjectMeta) -> &str {
+    metadata.uid.as_deref().unwrap_or_default()
+}
+
 // Reads the world around a Browser from caches, and from the API server where a cache cannot show that a pod is gone, or that
 // another's is still there.
 
-const READ_POD: Attempt = Attempt::new("ReadPod", "read pod");
+pub(super) const READ_POD: Attempt = Attempt::new("ReadPod", "read pod");
 
 impl BrowserKind {
     /// Reads the world as far as a plan needs it.
@@ -278,6 +303,7 @@ impl BrowserKind {
             api: self.api,
             configs: self.caches.configs.all_in(metadata.namespace.as_deref()),
             pod: None,
+            strays: Vec::new(),
             pod_is_watched: false,
             first_seen: None,
             lacks_config_since: None,
@@ -290,7 +316,7 @@ impl BrowserKind {
         if world.has_finalizer() {
             world.learned.metadata_rejected = self.memory.labels_were_rejected(metadata);
         }
-        let cached = self.cached_pod(&world);
+        let cached = self.own_or_named(&mut world);
         let is_noted = |pod: &SeenPod| {
             let noted = world.pod_uid();
             noted.is_none() || noted == pod.metadata.uid.as_deref()
@@ -313,18 +339,14 @@ impl BrowserKind {
             }
             None => {}
         }
-        let may_hide = if world.is_deleted() {
-            // Its pod has to go first, even one that no cache ever showed.
-            let saw_go = world
-                .pod_uid()
-                .is_some_and(|pod| self.memory.saw_go(metadata, pod));
-            world.has_finalizer() && (is_taken || !saw_go)
-        } else {
-            // Only a session that is not over is lost with its pod. One that is over may have a pod that came late: it is deleted.
-            is_taken || world.had_pod() && !world.is_over()
-        };
+        let may_hide = self.may_hide(&world, is_taken);
         if world.pod.is_none() && (is_overdue || may_hide) {
             world.pod = self.read_pod(ctx, &world).await?;
+        }
+        if world.lacks_pod()
+            && let Some(pod) = self.doubtful_pod(ctx, &world).await?
+        {
+            self.found(&mut world, pod);
         }
         if world.own_pod().is_none() && !world.had_pod() && !world.is_over() {
             world.first_seen = Some(self.memory.first_seen(metadata, ctx.clock.now()));
@@ -333,6 +355,17 @@ impl BrowserKind {
             world.learned.disruption = self.memory.disruption(metadata);
         }
         Ok(world)
+    }
+
+    /// Whether the session may have a pod that the cache does not show.
+    fn may_hide(&self, world: &World, is_taken: bool) -> bool {
+        if !world.is_deleted() {
+            // Only a session that is not over is lost with its pod. One that is over may have a pod that came late: it is deleted.
+            return is_taken || world.had_pod() && !world.is_over();
+        }
+        // Its pod has to go first, even one that no cache ever showed.
+        let saw_go = |pod| self.memory.saw_go(&world.browser.metadata, pod);
+        world.has_finalizer() && (is_taken || !world.pod_uid().is_some_and(saw_go))
     }
 
     /// Takes the session's own pod from the cache into its world.
@@ -350,10 +383,37 @@ impl BrowserKind {
         world.pod = Some(pod);
     }
 
-    /// Returns the pod of the Browser's name, as the cache has it.
+    /// Returns the pod of the Browser's name, or the warm one that it has taken, as the cache has it.
     pub(super) fn cached_pod(&self, world: &World) -> Option<Arc<SeenPod>> {
         let namespace = world.browser.metadata.namespace.as_deref();
-        self.caches.pods.get(namespace, world.name())
+        self.caches.pods.get(namespace, world.pod_name())
+    }
+
+    /// Returns the Browser's pod as the cache has it, or else what has the name that its pod would have; and notes warm pods that it
+    /// has taken besides.
+    fn own_or_named(&self, world: &mut World) -> Option<Arc<SeenPod>> {
+        let browser = Arc::clone(&world.browser);
+        let metadata = &browser.metadata;
+        let namespace = metadata.namespace.as_deref();
+        let cached = self.cached_pod(world);
+        let taken = self.memory.warm.taken_by(uid_of(metadata));
+        if taken.is_empty() {
+            return cached;
+        }
+        let names = taken.iter().map(String::as_str).chain([world.name()]);
+        let pods = names.filter_map(|name| self.caches.pods.get(namespace, name));
+        let pods: Vec<_> = pods.filter(|pod| world.owns(pod)).collect();
+        world.strays.clone_from(&pods);
+        let is_own = cached.as_ref().is_some_and(|pod| world.owns(pod));
+        if is_own || world.had_pod() {
+            return cached;
+        }
+        // Its status may come from before it took a pod. What this process has created for it comes first.
+        let created = self.memory.created_pod(metadata);
+        let created = created.map(|(pod, _)| pod.metadata.uid.clone());
+        let mut pods = pods.into_iter();
+        let found = pods.find(|pod| created.as_ref().is_none_or(|it| *it == pod.metadata.uid));
+        found.or(cached)
     }
 
     /// Reads the pod of the Browser's name from the API server; none if there is none.
@@ -366,10 +426,11 @@ impl BrowserKind {
         Ok(read.map(Arc::new))
     }
 
-    /// The pod of the Browser's name.
+    /// The pod of the Browser's name, or the warm one that it has taken.
     pub(super) fn pod<'a>(&'a self, ctx: &'a Context, world: &'a World) -> Target<'a> {
         Target {
             resource: &self.resources.pod,
+            name: world.pod_name(),
             ..self.browser(ctx, world)
         }
     }

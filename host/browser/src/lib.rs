@@ -4,6 +4,7 @@
 mod act;
 mod cause;
 mod config;
+mod guard;
 mod judge;
 mod kind;
 mod memory;
@@ -13,6 +14,7 @@ mod pod;
 pub mod render;
 mod status;
 pub mod validate;
+mod warm;
 mod wiring;
 mod world;
 

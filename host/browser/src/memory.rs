@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::cause;
 use super::cause::Disruption;
 use super::pod::SeenPod;
+use super::warm::WarmMemory;
 
 /// A pod that the watch has not shown for this long may be gone, or have lost our label: the API server is asked.
 const POD_PATIENCE: Duration = Duration::from_secs(5);
@@ -25,7 +26,11 @@ const FORGET: Duration = Duration::from_hours(1);
 
 /// What is known of each Browser, by its UID.
 #[derive(Clone, Default)]
-pub(crate) struct Memory(Arc<Mutex<HashMap<String, Entry>>>);
+pub(crate) struct Memory {
+    entries: Arc<Mutex<HashMap<String, Entry>>>,
+    /// What is known of warm pods.
+    pub(crate) warm: WarmMemory,
+}
 
 #[derive(Clone, Default)]
 struct Entry {
@@ -141,8 +146,9 @@ impl Memory {
 
     /// Forgets a Browser that is gone, and those that disappeared unnoticed.
     pub(crate) fn forget(&self, browser: &ObjectMeta) {
-        let mut entries = lock(&self.0);
+        let mut entries = lock(&self.entries);
         entries.remove(uid(browser));
+        self.warm.doubts(uid(browser), None);
         entries.retain(|_, entry| entry.at.is_some_and(|at| at.elapsed() < FORGET));
         if entries.is_empty() {
             entries.shrink_to_fit();
@@ -150,7 +156,7 @@ impl Memory {
     }
 
     fn note<T>(&self, browser: &ObjectMeta, change: impl FnOnce(&mut Entry) -> T) -> T {
-        let mut entries = lock(&self.0);
+        let mut entries = lock(&self.entries);
         let entry = entries.entry(uid(browser).to_owned()).or_default();
         entry.at = Some(Instant::now());
         change(entry)
@@ -158,7 +164,7 @@ impl Memory {
 
     /// Changes an entry, if there is one, and drops it once nothing is left in it.
     fn change<T>(&self, browser: &ObjectMeta, change: impl FnOnce(&mut Entry) -> T) -> Option<T> {
-        let mut entries = lock(&self.0);
+        let mut entries = lock(&self.entries);
         let entry = entries.get_mut(uid(browser))?;
         let changed = change(entry);
         if entry.is_empty() {

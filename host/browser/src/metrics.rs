@@ -20,6 +20,11 @@ use super::world::{Action, ActionOutcome};
 /// From a tenth of a second to a quarter of an hour, doubling.
 const START_BUCKETS: Histograms = Histograms(0.1, 2.0, 14);
 
+/// A session that took a warm pod.
+pub(super) const WARM: &str = "warm";
+/// A session that did not, though its BrowserConfig has some.
+pub(super) const COLD: &str = "cold";
+
 /// The name of the controller.
 pub(super) const CONTROLLER: &str = "browser";
 
@@ -27,6 +32,7 @@ metrics! {
     /// Starts and failures of sessions.
     pub struct BrowserMetrics {
         start: Histogram = "browser_start" Seconds, "Time from a Browser's creation until it runs", histogram(START_BUCKETS);
+        pub(super) sessions: By<1> = "browser_warm_sessions", "Sessions of browsers with warm pods, by whether they took one (warm) or not (cold)", By::new(["start"]).from_zero([[WARM], [COLD]]);
         failures: By<1> = "browser_failures", "Browsers that failed, by the reason of their Event", By::new(["reason"]);
     }
 }
@@ -129,8 +135,8 @@ impl<'a> Milestone<'a> {
     pub(super) fn log(self, world: &World, age: Option<f64>) {
         let metadata = &world.browser.metadata;
         let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref());
-        // A pod is named after its Browser.
-        let pod = name.filter(|_| world.own_pod().is_some() || world.had_pod());
+        let had = world.own_pod().is_some() || world.had_pod();
+        let pod = had.then(|| world.pod_name());
         let seconds = age;
         match self {
             Self::Running => tracing::info!(namespace, name, pod, seconds, "session is running"),
@@ -160,7 +166,7 @@ impl<'a> Milestone<'a> {
                 let pod = world.own_pod();
                 let seconds = pod.and_then(|pod| age_of(&pod.metadata, now));
                 let pod_uid = pod.and_then(|pod| pod.metadata.uid.as_deref());
-                tracing::trace!(target: TRACES, trace = uid, step = "pod starts", seconds, namespace, pod = name, pod_uid);
+                tracing::trace!(target: TRACES, trace = uid, step = "pod starts", seconds, namespace, pod = world.pod_name(), pod_uid);
             }
             Self::Ended(cause) => {
                 let is_failed = cause.phase() == Phase::Failed;

@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 
 use super::cause;
 use super::cause::Cause;
-use super::judge::{Verdict, confirmed, judge};
-use super::pod::SeenPod;
+use super::judge::{Verdict, Wanted, confirmed, judge};
+use super::pod::{SeenPod, instant};
 use super::render::browser_labels;
 use super::status::status;
-use super::world::{Action, PodDeletion, Timeouts, World, instant};
+use super::world::{Action, PodDeletion, Timeouts, World};
 
 /// How long a pod must have been ready for a warning when it no longer is: a probe that flaps would warn each time. The
 /// conditions show every change.
@@ -40,6 +40,9 @@ pub(crate) fn plan(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan<A
 }
 
 fn next_step(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan<Action> {
+    if let Some(stray) = stray(world) {
+        return Plan::act(stray);
+    }
     if world.is_deleted() {
         return plan_deleted(world, timeouts, now);
     }
@@ -53,9 +56,18 @@ fn next_step(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan<Action>
     }
     let verdict = judge(world, timeouts, now);
     match verdict {
-        Verdict::Create(pod) => {
+        Verdict::Create(wanted) => {
+            let Wanted { pod, pool, policy } = *wanted;
+            if let Some(policy) = policy.filter(|_| !world.learned.policy_created) {
+                return Plan::act(Action::CreatePolicy(Box::new(policy)));
+            }
             let created = format!("created pod {}", world.name());
-            return Plan::act(Action::CreatePod(pod))
+            let pod = Box::new(pod);
+            let action = match pool {
+                Some(pool) => Action::TakePod { pod, pool },
+                None => Action::CreatePod(pod),
+            };
+            return Plan::act(action)
                 .with_notices([Notice::normal(names::reason::POD_CREATED, created)]);
         }
         Verdict::Goes => return Plan::act(Action::Delete),
@@ -74,6 +86,20 @@ fn next_step(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan<Action>
         return Plan { then, ..plan };
     }
     Plan::wait(next(&verdict))
+}
+
+/// The deletion of a warm pod that the session has taken though it has another: a request came late. Nobody was told of it.
+fn stray(world: &World) -> Option<Action> {
+    let noted = world.status()?.pod_uid.as_deref()?;
+    let mut strays = world.strays.iter();
+    let stray = strays.find(|pod| {
+        let uid = pod.metadata.uid.as_deref();
+        world.owns(pod) && uid != Some(noted) && pod.metadata.deletion_timestamp.is_none()
+    })?;
+    Some(Action::DeleteStray {
+        name: stray.metadata.name.clone()?,
+        uid: stray.metadata.uid.clone()?,
+    })
 }
 
 /// The finalizer and the three labels, if any is missing.
@@ -131,7 +157,7 @@ fn notice(world: &World, verdict: &Verdict, now: Timestamp) -> Option<Notice> {
             ..
         } => None,
         Verdict::Waits { cause, .. } | Verdict::Ended(cause) => Some(cause.notice()),
-        Verdict::Create(_) | Verdict::Goes => None,
+        Verdict::Create(..) | Verdict::Goes => None,
     }
 }
 

@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kube::Resource;
@@ -24,6 +25,42 @@ pub(crate) struct SeenPod {
     pub(crate) status: SeenStatus,
     /// What the plugin chain noted on the pod. None if that is absent or unreadable.
     pub(crate) mutations: Option<Mutations>,
+    /// What it says of itself if it waits for a session, or has waited.
+    pub(crate) warm: Option<Box<WarmMark>>,
+}
+
+/// A time of an object, or now if it has none.
+pub(crate) fn instant(time: Option<&Time>, now: Timestamp) -> Timestamp {
+    time.map_or(now, |time| time.0)
+}
+
+/// What a warm pod says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WarmMark {
+    /// The hash of the recipe that it was made from.
+    pub(crate) hash: String,
+    /// The label with its browser.
+    pub(crate) browser: String,
+    /// The label with its version.
+    pub(crate) version: String,
+}
+
+impl WarmMark {
+    /// Reads it from a pod's labels and annotations.
+    pub(crate) fn of(
+        labels: Option<&BTreeMap<String, String>>,
+        annotations: Option<&BTreeMap<String, String>>,
+    ) -> Option<Box<Self>> {
+        let label = |key| {
+            let value = labels.and_then(|labels| labels.get(key));
+            value.cloned().unwrap_or_default()
+        };
+        Some(Box::new(Self {
+            hash: annotations?.get(names::annotation::WARM)?.clone(),
+            browser: label(names::label::BROWSER_NAME),
+            version: label(names::label::BROWSER_VERSION),
+        }))
+    }
 }
 
 /// A pod as the API server has it.
@@ -134,6 +171,7 @@ impl From<Whole> for SeenPod {
             mut spec,
             mut status,
         } = whole;
+        let warm = WarmMark::of(metadata.labels.as_ref(), metadata.annotations.as_ref());
         metadata.labels = None;
         let mutations = metadata.annotations.take().and_then(mutations);
         spec.containers.shrink_to_fit();
@@ -152,6 +190,7 @@ impl From<Whole> for SeenPod {
             spec,
             status,
             mutations,
+            warm,
         }
     }
 }

@@ -31,6 +31,7 @@ pub(crate) fn status(world: &World, verdict: &Verdict, now: Timestamp) -> Browse
     BrowserStatus {
         pod_ip: pod_status.and_then(|status| status.pod_ip.clone()),
         pod_uid: uid.or(world.pod_uid()).map(str::to_owned),
+        pod_name: Some(world.pod_name().to_owned()).filter(|name| name != world.name()),
         phase: Some(phase(pod, verdict)),
         message: end.map(ToString::to_string),
         reason: end.map(|cause| cause.reason().to_owned()),
@@ -85,7 +86,15 @@ fn config_resolved(world: &World, verdict: &Verdict) -> NewCondition {
 fn pod_created(world: &World, verdict: &Verdict) -> NewCondition {
     let type_ = names::condition::POD_CREATED;
     if world.own_pod().is_some() || world.had_pod() {
-        let message = format!("pod {}", world.name());
+        let name = world.pod_name();
+        // Which pod it is never changes, and nor does why.
+        let said = world.condition(type_, "True");
+        let message = match (said, &world.learned.cold) {
+            (Some(said), _) => said.message.clone(),
+            (None, Some(why)) => format!("pod {name}, made cold: {why}"),
+            (None, None) if name != world.name() => format!("warm pod {name}"),
+            (None, None) => format!("pod {name}"),
+        };
         return finding(type_, True, names::reason::POD_CREATED, message);
     }
     match verdict.cause() {

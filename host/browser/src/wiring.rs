@@ -5,12 +5,13 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, future};
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::Resource;
 use kube::core::ApiResource;
 use podloom_api::{BrowserConfigObject, BrowserObject, Phase, SelenosisApi, SelenosisKind, names};
 use podloom_engine::cache::{Cache, Change, Seen, Watch};
 use podloom_engine::metrics::NONE;
-use podloom_engine::namespaces;
+use podloom_engine::namespaces::{self, Namespaces};
 use podloom_engine::read::edition;
 use podloom_engine::readable::Readable;
 use podloom_engine::scope::WatchScope;
@@ -23,6 +24,7 @@ use super::kind::{BrowserKind, Caches, Resources};
 use super::memory::Memory;
 use super::metrics::{BrowserMetrics, phase};
 use super::pod::SeenPod;
+use super::warm::watch_of_warm_pods;
 use super::world::Timeouts;
 
 /// Browsers in a cache. One that cannot be read hides no other.
@@ -51,48 +53,44 @@ pub async fn begin(
     let Some((namespaces, fill_namespaces)) = namespaces::watch_for(scopes, |_| {}).await else {
         return future::ready(()).boxed();
     };
-    let browser = Arc::new(setup.api.resource(SelenosisKind::Browser));
-    let config = Arc::new(setup.api.resource(SelenosisKind::BrowserConfig));
-    let browsers = Cache::new(scopes, Watch::of_kind::<BrowserKind>("Browsers", &browser));
-    let configs = Watch::of_kind::<BrowserConfigKind>("BrowserConfigs", &config);
-    let configs = Cache::new(scopes, configs);
-    let pods = Cache::new(scopes, watch_of_pods());
+    let resources = resources(setup.api);
+    let browsers = Watch::of_kind::<BrowserKind>("Browsers", &resources.browser);
+    let browsers = Cache::new(scopes, browsers);
+    let caches = caches(scopes, &resources, namespaces);
     let (memory, changed) = (Memory::default(), Wakes::default());
-    remember(&pods, &browsers, memory.clone());
-    note_changes(&configs, changed.clone());
+    memory.warm.listen(&caches.warm, &caches.pods);
+    remember(&caches.pods, &browsers, memory.clone());
+    note_changes(&caches.configs, changed.clone());
     let of_browsers = Wiring::<BrowserKind>::new(&browsers)
-        .owns(&pods)
-        .awaits_in_scope(&configs)
+        .owns(&caches.pods)
+        .awaits_in_scope(&caches.configs)
+        .awaits_in_scope(&caches.warm)
         .counts(NONE, phase);
-    let of_configs = Wiring::<BrowserConfigKind>::new(&configs);
+    let of_configs = Wiring::<BrowserConfigKind>::new(&caches.configs).owns(&caches.warm);
     // What fills caches has no end.
     let beside = future::join5(
         fill_namespaces,
         browsers.fill(),
-        configs.fill(),
-        pods.fill(),
+        caches.configs.fill(),
+        future::join(caches.pods.fill(), caches.warm.fill()),
         wake_waiting(&changed, browsers),
     );
+    let configs = BrowserConfigKind {
+        api: setup.api,
+        resources: resources.clone(),
+        caches: caches.clone(),
+        mutator: Arc::clone(&setup.mutator),
+        memory: memory.warm.clone(),
+        start_within: setup.timeouts.pod_creation,
+    };
     let browsers = BrowserKind {
         api: setup.api,
-        resources: Resources {
-            browser,
-            config: Arc::clone(&config),
-            pod: ApiResource::erase::<Pod>(&()),
-        },
-        caches: Caches {
-            configs: configs.clone(),
-            pods,
-            namespaces,
-        },
+        resources,
+        caches,
         mutator: setup.mutator,
         timeouts: setup.timeouts,
         memory,
         metrics: metrics.clone(),
-    };
-    let configs = BrowserConfigKind {
-        resource: config,
-        configs,
     };
     let controllers = future::join(
         of_browsers.run(scopes, browsers),
@@ -101,6 +99,25 @@ pub async fn begin(
     future::select(controllers.boxed(), beside.boxed())
         .map(drop)
         .boxed()
+}
+
+fn resources(api: SelenosisApi) -> Resources {
+    Resources {
+        browser: Arc::new(api.resource(SelenosisKind::Browser)),
+        config: Arc::new(api.resource(SelenosisKind::BrowserConfig)),
+        pod: ApiResource::erase::<Pod>(&()),
+        policy: ApiResource::erase::<NetworkPolicy>(&()),
+    }
+}
+
+fn caches(scopes: &[WatchScope], resources: &Resources, namespaces: Namespaces) -> Caches {
+    let configs = Watch::of_kind::<BrowserConfigKind>("BrowserConfigs", &resources.config);
+    Caches {
+        configs: Cache::new(scopes, configs),
+        pods: Cache::new(scopes, watch_of_pods()),
+        warm: Cache::new(scopes, watch_of_warm_pods()),
+        namespaces,
+    }
 }
 
 /// Pods of Browsers are watched. One that loses our label leaves the watch as if it were gone.

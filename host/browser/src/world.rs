@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use podloom_api::{BrowserConfigObject, BrowserObject, BrowserStatus, Phase, SelenosisApi, names};
 use podloom_engine::readable::Readable;
 use podloom_engine::write::MetadataPatch;
@@ -13,7 +14,8 @@ use podloom_mutation::PodRejection;
 use serde::Serialize;
 
 use super::cause::{Cause, Disruption};
-use super::pod::SeenPod;
+use super::pod::{SeenPod, instant};
+use super::warm::Pool;
 
 /// A Browser, and what there is around it.
 #[derive(Clone)]
@@ -22,8 +24,10 @@ pub(crate) struct World {
     pub(crate) browser: Arc<BrowserObject>,
     /// The BrowserConfigs of its namespace. One that cannot be read serves nothing.
     pub(crate) configs: Vec<Arc<Readable<BrowserConfigObject>>>,
-    /// The pod of its name. None means that there is none, not that it was not looked up.
+    /// The pod of its name, or the warm one that it has taken. None means that there is none, not that it was not looked up.
     pub(crate) pod: Option<Arc<SeenPod>>,
+    /// Warm pods that it has taken besides: one is enough.
+    pub(crate) strays: Vec<Arc<SeenPod>>,
     /// Whether the cache shows that pod, so that its changes start a pass.
     pub(crate) pod_is_watched: bool,
     /// When this process first saw the Browser waiting for a pod.
@@ -45,6 +49,10 @@ pub(crate) struct Learned {
     pub(crate) end_confirmed: bool,
     /// The UID of the pod that was created, though the status does not say so yet.
     pub(crate) created: Option<String>,
+    /// The NetworkPolicy of the session is there.
+    pub(crate) policy_created: bool,
+    /// Why the session took no warm pod, though there are some.
+    pub(crate) cold: Option<String>,
     /// Why the pod was not created.
     pub(crate) rejection: Option<PodRejection>,
     /// Why the API server rejected our finalizer and labels.
@@ -60,6 +68,13 @@ pub(crate) struct Learned {
 impl World {
     pub(crate) fn name(&self) -> &str {
         self.browser.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// The name of its pod: its own, unless the pod was a warm one.
+    pub(crate) fn pod_name(&self) -> &str {
+        let own = self.own_pod().and_then(|pod| pod.metadata.name.as_deref());
+        let noted = || self.status()?.pod_name.as_deref();
+        own.or_else(noted).unwrap_or(self.name())
     }
 
     pub(crate) fn status(&self) -> Option<&BrowserStatus> {
@@ -145,11 +160,6 @@ impl World {
     }
 }
 
-/// A time of an object, or now if it has none.
-pub(crate) fn instant(time: Option<&Time>, now: Timestamp) -> Timestamp {
-    time.map_or(now, |time| time.0)
-}
-
 // The actions of a Browser's plan, and their outcomes.
 
 /// One action for a Browser.
@@ -172,10 +182,16 @@ pub(crate) enum Action {
         #[serde(skip)]
         end: Option<Cause>,
     },
+    /// Create the NetworkPolicy of the session.
+    CreatePolicy(Box<NetworkPolicy>),
     /// Pass the pod through the plugin chain and create the result.
     CreatePod(Box<Pod>),
+    /// Do the same, but take a warm pod of this pool instead if there is one that would be the same.
+    TakePod { pod: Box<Pod>, pool: Pool },
     /// Delete the pod of that UID.
     DeletePod { uid: String, how: PodDeletion },
+    /// Delete a warm pod that was taken though the session has its pod.
+    DeleteStray { name: String, uid: String },
     /// Delete the Browser.
     Delete,
 }
@@ -188,8 +204,11 @@ impl Action {
             Self::ConfirmPod | Self::ConfirmAbsence => "confirm",
             Self::SetMetadata(_) => "set metadata",
             Self::WriteStatus { .. } => "write status",
+            Self::CreatePolicy(_) => "create network policy",
             Self::CreatePod(_) => "create pod",
+            Self::TakePod { .. } => "take pod",
             Self::DeletePod { .. } => "delete pod",
+            Self::DeleteStray { .. } => "delete stray pod",
             Self::Delete => "delete Browser",
         }
     }
@@ -233,8 +252,14 @@ pub(crate) enum ActionOutcome {
         pod: Option<Arc<SeenPod>>,
         configs: Option<Vec<Arc<Readable<BrowserConfigObject>>>>,
     },
-    /// This pod was created, with these remarks of the plugins.
-    PodCreated(Arc<SeenPod>, Vec<String>),
+    /// The NetworkPolicy of the session is there.
+    PolicyCreated,
+    /// This pod was created, with these remarks of the plugins, and for this reason although there are warm ones.
+    PodCreated(Arc<SeenPod>, Vec<String>, Option<String>),
+    /// This warm pod was taken, with these remarks of the plugins.
+    PodTaken(Arc<SeenPod>, Vec<String>),
+    /// This stray pod is being deleted.
+    StrayDeleted(String),
     /// This pod of the same name already exists.
     PodExists(Arc<SeenPod>),
     /// The pod was rejected.

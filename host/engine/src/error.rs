@@ -166,7 +166,7 @@ impl Error {
     }
 
     /// Returns whether another writer was faster. The next pass will see its write, so this is not worth a warning.
-    pub(super) fn is_conflict(&self) -> bool {
+    pub fn is_conflict(&self) -> bool {
         match self {
             Self::Request { source, .. } => {
                 matches!(&**source, kube::Error::Api(status) if status.is_conflict())

@@ -68,6 +68,8 @@ impl MetadataPatch {
 pub enum Deletion<'a> {
     /// With the object's own grace period; what it owns is deleted in the background.
     Graceful,
+    /// The same, unless the object was changed since it had this resourceVersion.
+    Unchanged(&'a str),
     /// At once, with grace period 0.
     Force,
     /// The same, unless the object was changed since it had this resourceVersion.
@@ -269,6 +271,7 @@ impl<'a> Target<'a> {
     ) -> Result<Deleted, Error> {
         let (grace_period_seconds, resource_version) = match how {
             Deletion::Graceful => (None, None),
+            Deletion::Unchanged(version) => (None, Some(version.to_owned())),
             Deletion::Force => (Some(0), None),
             Deletion::ForceUnchanged(version) => (Some(0), Some(version.to_owned())),
         };

@@ -252,7 +252,9 @@ fn own_fields_are_described_and_embedded_ones_are_not() {
 }
 
 /// The bounds that are not 1024.
-const BOUNDS: [(&str, u64); 16] = [
+const BOUNDS: [(&str, u64); 18] = [
+    (".spec.warm", 64),
+    (".spec.warm{}", 64),
     (".spec.plugins", 16),
     (".spec.sessionOptions.env{}", 128),
     (".spec.sessionOptions.labels", 128),

@@ -16,7 +16,7 @@ async fn check(code: u16, reason: &str, expected: Option<PodRejection>) {
         .look_around(&ctx, &browser(), Source::Cache)
         .await
         .unwrap();
-    let done = kind.create_pod(&ctx, &world, &Pod::default()).await;
+    let done = kind.create_pod(&ctx, &world, &Pod::default(), None).await;
     let refusal = match done {
         Ok(ActionOutcome::PodRejected(refusal)) => Some(refusal),
         Ok(outcome) => panic!("{code} came to {outcome:?}"),

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use futures::{FutureExt, future};
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::core::ApiResource;
 use podloom_api::{BrowserObject, SelenosisApi, SelenosisKind};
 use podloom_engine::cache::{Cache, Watch};
@@ -20,6 +21,7 @@ use crate::config::BrowserConfigKind;
 use crate::memory::Memory;
 use crate::metrics::BrowserMetrics;
 use crate::pod::SeenPod;
+use crate::warm::watch_of_warm_pods;
 use crate::world::Timeouts;
 
 /// A chain without plugins.
@@ -72,10 +74,12 @@ pub(crate) fn controller_of(cached: Option<Value>) -> BrowserKind {
             browser: Arc::new(api.resource(SelenosisKind::Browser)),
             config,
             pod: ApiResource::erase::<Pod>(&()),
+            policy: ApiResource::erase::<NetworkPolicy>(&()),
         },
         caches: Caches {
             configs: Cache::of(configs, []),
             pods: Cache::of(Watch::of("Pod", "Pods"), pods),
+            warm: Cache::of(watch_of_warm_pods(), []),
             namespaces: Namespaces::of(Cache::of(namespaces::metadata(), [])),
         },
         mutator: Arc::new(Untouched),

@@ -26,14 +26,16 @@ impl Memory {
             };
             (uid.clone(), entry)
         };
-        Self(Arc::new(Mutex::new(
-            lock(&self.0).iter().map(copied).collect(),
-        )))
+        let entries = lock(&self.entries).iter().map(copied).collect();
+        Self {
+            entries: Arc::new(Mutex::new(entries)),
+            warm: self.warm.copied(),
+        }
     }
 
     /// Hashes what is known. What was long ago is the same for all of its pauses.
     pub(crate) fn hash(&self, now: Instant, hasher: &mut DefaultHasher) {
-        let entries = lock(&self.0);
+        let entries = lock(&self.entries);
         let mut entries: Vec<_> = entries.iter().collect();
         entries.sort_unstable_by_key(|(uid, _)| *uid);
         let is_old = |at: Instant| now.saturating_duration_since(at) >= LABELS_PAUSE;
@@ -57,6 +59,7 @@ impl Memory {
                 "{uid}{pod:?}{first_seen:?}{lacks_config:?}{late:?}{gone:?}{disruption:?}{labels:?}"
             );
         }
+        self.warm.hash(hasher);
     }
 }
 
@@ -94,7 +97,7 @@ async fn a_browser_is_first_seen_once() {
     assert_eq!(memory.first_seen(&seen, now), now);
     assert_eq!(memory.first_seen(&seen, Timestamp::MAX), now);
     memory.pod_is_cached(&seen, &SeenPod::default());
-    assert!(memory.0.lock().unwrap().is_empty());
+    assert!(memory.entries.lock().unwrap().is_empty());
 }
 
 #[test]
@@ -112,7 +115,7 @@ fn a_missing_secret_is_first_seen_once_until_it_comes() {
     memory.pod_is_cached(&seen, &without);
     assert_eq!(memory.lacks_config(&seen, Timestamp::MAX), now);
     memory.pod_is_cached(&seen, &SeenPod::default());
-    assert!(memory.0.lock().unwrap().is_empty());
+    assert!(memory.entries.lock().unwrap().is_empty());
 }
 
 /// Somebody may take our finalizer off, and then we never hear of the end.
@@ -122,7 +125,7 @@ async fn browsers_that_vanish_are_forgotten() {
     memory.created(&browser("a", "10"), Arc::new(SeenPod::default()));
     tokio::time::advance(Duration::from_hours(2)).await;
     memory.forget(&browser("b", "1"));
-    assert!(memory.0.lock().unwrap().is_empty());
+    assert!(memory.entries.lock().unwrap().is_empty());
 }
 
 #[test]

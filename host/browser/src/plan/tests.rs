@@ -46,6 +46,9 @@ struct Setting {
     configs: Option<Vec<Value>>,
     /// None by default.
     pod: Option<Value>,
+    /// Warm pods that it has taken besides; none by default.
+    #[serde(default)]
+    strays: Vec<Value>,
     /// Before the patch, the pod runs.
     #[serde(default)]
     pod_runs: bool,
@@ -78,6 +81,7 @@ struct Lessons {
     #[serde(default)]
     unconfirmed: bool,
     created: Option<String>,
+    cold: Option<String>,
     rejection: Option<Rejected>,
     metadata_rejected: Option<String>,
     late_until: Option<Timestamp>,
@@ -126,6 +130,11 @@ fn read(text: &str) -> (World, Timeouts, Timestamp) {
         pod: setting
             .pod
             .map(|difference| Arc::new(typed(&base.pod, &difference))),
+        strays: setting
+            .strays
+            .iter()
+            .map(|difference| Arc::new(typed(&base.pod, difference)))
+            .collect(),
         pod_is_watched: !setting.unwatched,
         first_seen: setting.first_seen,
         lacks_config_since: setting.lacks_config_since,
@@ -134,6 +143,8 @@ fn read(text: &str) -> (World, Timeouts, Timestamp) {
             end_confirmed: !setting.learned.unconfirmed,
             pod_unknown: false,
             created: setting.learned.created,
+            cold: setting.learned.cold,
+            policy_created: false,
             rejection: setting.learned.rejection.map(|rejected| match rejected {
                 Rejected::Denied(message) => PodRejection::Denied(message),
                 Rejected::Broken(message) => PodRejection::Broken(message),

@@ -2,15 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
-use podloom_api::{BrowserConfigSpec, NAME_MAX, names};
+use podloom_api::{BrowserConfigSpec, NAME_MAX, WarmPool, duration, names};
 use sha2::{Digest as _, Sha256};
 
-use super::check::{FOUND_MAX, Twins, problems};
+use super::check::{FOUND_MAX, Twins, problems, warm_problem};
 use super::merge::merge;
 use super::pod::{merged_size, sorted, version_of};
 use super::resolve::{ConfigRef, Entry, Pair, by_age, entries};
 use super::similar;
+
+/// The least that `maxAge` can be.
+pub(crate) const LEAST_AGE: Duration = Duration::from_secs(30);
 
 /// Whether one BrowserConfig serves all that it defines.
 #[derive(Clone, Debug)]
@@ -115,6 +119,9 @@ fn examine(spec: &BrowserConfigSpec) -> (Vec<Problem<'_>>, String) {
         template,
         browsers,
         session_options,
+        // They make no pod another one.
+        warm: _,
+        network_policy: _,
     } = spec;
     if let Some(allowed) = session_options {
         hash.update(sorted(allowed));
@@ -139,9 +146,56 @@ fn examine(spec: &BrowserConfigSpec) -> (Vec<Problem<'_>>, String) {
             {
                 found.note(pair, text);
             }
+            if let Some(pool) = pool(spec, pair) {
+                let texts = warm_problem(&effective).into_iter();
+                texts
+                    .chain(wrong_age(pool))
+                    .for_each(|text| found.note(pair, text));
+            }
         }
     }
+    found.problems.extend(undefined_pools(spec));
     (found.problems, version_of(hash))
+}
+
+fn pool<'a>(spec: &'a BrowserConfigSpec, pair: Pair<'_>) -> Option<&'a WarmPool> {
+    spec.warm.as_ref()?.get(pair.browser)?.get(pair.version)
+}
+
+/// Warm pods of versions that are not defined.
+fn undefined_pools(spec: &BrowserConfigSpec) -> impl Iterator<Item = Problem<'_>> {
+    let pools = spec.warm.iter().flatten();
+    let pairs = pools.flat_map(|(browser, versions)| {
+        versions
+            .keys()
+            .map(move |version| Pair { browser, version })
+    });
+    let is_defined = |pair: &Pair<'_>| {
+        let versions = spec.browsers.get(pair.browser);
+        versions.is_some_and(|versions| versions.contains_key(pair.version))
+    };
+    pairs.filter(move |pair| !is_defined(pair)).map(|pair| Problem {
+        pairs: Vec::new(),
+        text: format!(
+            "warm has {pair}, which browsers does not define: write both names as they are there, or remove it"
+        ),
+    })
+}
+
+fn wrong_age(pool: &WarmPool) -> Option<String> {
+    let text = pool.max_age.as_deref()?;
+    match duration::parse(text) {
+        Ok(age) if age < LEAST_AGE => Some(format!(
+            "maxAge of warm is {}, use at least {}",
+            similar::shown(text),
+            duration::print(LEAST_AGE)
+        )),
+        Ok(_) => None,
+        Err(error) => Some(format!(
+            "maxAge of warm is {}: {error}",
+            similar::shown(text)
+        )),
+    }
 }
 
 /// The API server rejects such names now, but older objects may have them.

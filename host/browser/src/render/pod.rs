@@ -213,6 +213,8 @@ fn labels(
     labels.extend(options.labels.clone());
     let fixed = browser_labels(name, browser);
     labels.extend(fixed.map(|(key, value)| (key.to_owned(), value)));
+    // What looks as if it waited for a session would be nobody's.
+    labels.remove(names::label::WARM);
     labels
 }
 

@@ -5,7 +5,8 @@ use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use podloom_api::{
-    BrowserConfigObject, BrowserConfigSpec, BrowserSpec, SessionOptions, VersionConfig,
+    BrowserConfigObject, BrowserConfigSpec, BrowserSpec, SessionNetworkPolicy, SessionOptions,
+    VersionConfig,
 };
 
 use super::check::{Twins, problems};
@@ -41,6 +42,8 @@ pub struct Resolved<'a> {
     pub effective: EffectiveConfig,
     /// What a session may ask for on top; none means everything.
     pub session_options: Option<&'a SessionOptions>,
+    /// The NetworkPolicy that each session has.
+    pub network_policy: Option<&'a SessionNetworkPolicy>,
 }
 
 /// Why no configuration can be used for a Browser. The messages begin with the words that clients look for.
@@ -150,6 +153,7 @@ impl<'a> Entry<'a> {
             pair: self.pair,
             effective,
             session_options: spec.session_options.as_ref(),
+            network_policy: spec.network_policy.as_ref(),
         };
         (resolved, problems)
     }

@@ -75,8 +75,24 @@ pub(super) const BROWSER: Row = Row {
         },
         Right {
             verbs: &["get", "list", "watch", "create", "delete"],
-            why: "creates, watches and deletes the pods of Browsers, and never changes them",
+            why: "creates, watches and deletes the pods of Browsers",
             ..fixed("", "pods", RightScope::WatchedNamespaces)
+        },
+        Right {
+            verbs: &["patch"],
+            need: Need::Optional("no Browser takes a warm pod"),
+            why: "gives a warm pod to the Browser that takes it: owner, labels and annotations",
+            ..fixed("", "pods", RightScope::WatchedNamespaces)
+        },
+        Right {
+            verbs: &["create", "patch"],
+            need: Need::Optional("no session of a BrowserConfig with a networkPolicy gets its pod"),
+            why: "creates the NetworkPolicies of sessions, and of the pods that wait for one",
+            ..fixed(
+                "networking.k8s.io",
+                "networkpolicies",
+                RightScope::WatchedNamespaces,
+            )
         },
     ],
     aggregated: None,

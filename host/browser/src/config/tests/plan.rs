@@ -5,6 +5,8 @@ use podloom_api::{BrowserConfigObject, BrowserConfigStatus};
 use podloom_engine::readable::Readable;
 use serde_json::{Value, json};
 
+use crate::warm::keep::Warm;
+
 use super::super::plan;
 use super::super::{Action, World, work};
 
@@ -33,7 +35,16 @@ fn status(
         .map(|config| Arc::new(Readable(Ok(config.clone()))))
         .collect();
     let config = config.clone();
-    match plan(&World { config, all }, at(now)).action {
+    match plan(
+        &World {
+            config,
+            all,
+            warm: Warm::default(),
+        },
+        at(now),
+    )
+    .action
+    {
         Some(Action::WriteStatus(status)) => Some(*status),
         None => None,
         other => panic!("{other:?}"),
@@ -87,6 +98,7 @@ fn a_config_that_is_not_accepted_is_reported_once() {
         let world = World {
             config: config.clone(),
             all: all.clone(),
+            warm: Warm::default(),
         };
         plan(&world, at(now)).notices
     };
@@ -149,6 +161,7 @@ fn the_old_finalizer_is_taken_off_when_it_is_in_the_way() {
         let world = World {
             config: config.clone(),
             all: Vec::new(),
+            warm: Warm::default(),
         };
         plan(&world, now).action
     };
@@ -172,6 +185,7 @@ fn versions_of_the_neighbours_are_work() {
         work(&World {
             config: config.clone(),
             all: vec![Arc::new(Readable(Ok(other)))],
+            warm: Warm::default(),
         })
     };
     assert!(work_beside(config.clone()) < 1024);

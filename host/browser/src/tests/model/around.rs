@@ -6,6 +6,7 @@ use podloom_model::store::{Store, Stored, written};
 use serde_json::{Value, json};
 
 use super::{BROWSERS, CONFIGS, FORGED, PODS, RELEASED};
+use crate::warm::Recipe;
 
 /// What people, nodes and garbage collection can do next about a name. What takes nothing of the bounds happens sooner or later.
 pub(super) fn acts(store: &Store, name: &'static str) -> Vec<Act> {
@@ -40,7 +41,7 @@ pub(super) fn acts(store: &Store, name: &'static str) -> Vec<Act> {
             act("somebody edits the BrowserConfig", 1, edit_config);
         }
     }
-    let Some(pod) = store.get(PODS, name) else {
+    if store.get(PODS, name).is_none() {
         act("somebody creates a pod {}", 1, create_pod);
         if browser.is_some() {
             act(
@@ -49,12 +50,26 @@ pub(super) fn acts(store: &Store, name: &'static str) -> Vec<Act> {
                 forge_pod,
             );
         }
-        return acts;
+    }
+    of_pod(store, name, &mut acts);
+    acts
+}
+
+/// What can happen to a pod.
+pub(super) fn of_pod(store: &Store, name: &'static str, acts: &mut Vec<Act>) {
+    let Some(pod) = store.get(PODS, name) else {
+        return;
+    };
+    let mut act = |what: &str, takes, change: fn(&mut Store, &str)| {
+        let what = what.replace("{}", name);
+        acts.push((what, takes, Box::new(move |store| change(store, name))));
     };
     if pod.value["metadata"]["labels"].is_object() {
         act("somebody removes the labels of pod {}", 1, unlabel_pod);
     }
-    let is_owned = browser.is_some_and(|browser| browser.uid() == pod.controller());
+    let owners = [store.all(BROWSERS), store.all(CONFIGS)];
+    let mut owners = owners.iter().flat_map(|all| all.values());
+    let is_owned = owners.any(|owner| owner.uid() == pod.controller());
     if pod.is_deleted() {
         if pod.phase() != "Unknown" {
             act("pod {} is gone", 0, |store, name| store.remove(PODS, name));
@@ -67,7 +82,6 @@ pub(super) fn acts(store: &Store, name: &'static str) -> Vec<Act> {
         act("pod {} is evicted", 1, evict);
     }
     of_node(pod, &mut act);
-    acts
 }
 
 /// What can happen to a pod on its node.
@@ -210,4 +224,33 @@ pub(super) fn create_config(store: &mut Store) {
             "spec": { "browsers": { "chrome": { "1": { "image": "example/chrome" } } } },
         }),
     );
+}
+
+/// What warm pods are made from.
+pub(super) fn recipe() -> Recipe {
+    let pod = json!({ "spec": {
+        "containers": [{ "name": "browser", "image": "example/chrome" }], "restartPolicy": "Never",
+    } });
+    Recipe::of(pod, false)
+}
+
+/// A BrowserConfig that has this pod wait, which runs.
+pub(super) fn create_warm(store: &mut Store, name: &str) {
+    store.change(CONFIGS, "config", |it| {
+        it["spec"]["warm"] = json!({ "chrome": { "1": { "max": 1 } } });
+    });
+    let owner = store.get(CONFIGS, "config").map(|it| it.uid().to_owned());
+    let Recipe { pod, hash, .. } = recipe();
+    let metadata = json!({
+        "name": name,
+        "labels": {
+            names::label::WARM: "config", names::label::BROWSER_NAME: "chrome", names::label::BROWSER_VERSION: "1",
+        },
+        "annotations": { names::annotation::WARM: hash },
+        "ownerReferences": [{
+            "apiVersion": "selenosis.io/v1", "kind": "BrowserConfig", "name": "config", "uid": owner, "controller": true,
+        }],
+    });
+    store.create(PODS, json!({ "metadata": metadata, "spec": pod["spec"] }));
+    run(store, name);
 }

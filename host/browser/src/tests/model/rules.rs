@@ -5,7 +5,7 @@ use podloom_model::process::Heard;
 use podloom_model::store::{Store, Stored, written};
 use podloom_model::{RestRule, Rule, Sent, Write};
 
-use super::{BROWSERS, FORGED, PODS, RELEASED};
+use super::{BROWSERS, CONFIGS, FORGED, PODS, RELEASED};
 
 /// What is known of the pods that the operator made.
 #[derive(Clone, Default, Hash)]
@@ -33,6 +33,16 @@ impl Pods {
                 self.unforeseen.push(pod.uid().to_owned());
             }
         }
+        if let Some((before, after)) = taken(write) {
+            self.made.push(with_owner(after));
+            let is_settled = browser_of(write.store, after)
+                .is_none_or(|it| it.is_deleted() || it.value["status"]["podUID"].is_string());
+            if write.is_late()
+                && (is_settled || write.is_at_work || has_other(write, before, after))
+            {
+                self.unforeseen.push(after.uid().to_owned());
+            }
+        }
         if let Some(pod) = write.deleted(PODS)
             && write.effect.after.is_none()
             && matches!(pod.phase(), "Running" | "Unknown")
@@ -45,6 +55,8 @@ impl Pods {
 /// The rules about each write.
 pub(super) const OF_WRITES: &[(&str, Rule<Pods>)] = &[
     ("a_session_has_one_pod", a_session_has_one_pod),
+    ("a_session_takes_one_pod", a_session_takes_one_pod),
+    ("a_pod_is_of_one_session", a_pod_is_of_one_session),
     (
         "nothing_is_made_for_what_is_gone",
         nothing_is_made_for_what_is_gone,
@@ -81,9 +93,28 @@ fn is_forged(store: &Store, pod: &str) -> bool {
     store.get(FORGED, pod).is_some()
 }
 
+/// The Browser whose pod this is. A warm pod that it has taken has another name.
 fn browser_of<'a>(store: &'a Store, pod: &Stored) -> Option<&'a Stored> {
-    let browser = store.get(BROWSERS, pod.meta("name"))?;
+    let owner = pod.value["metadata"]["ownerReferences"][0]["name"].as_str();
+    let browser = store.get(BROWSERS, owner.unwrap_or_default())?;
     (browser.uid() == pod.controller()).then_some(&**browser)
+}
+
+/// A warm pod before and after a Browser has taken it.
+fn taken<'a>(write: &'a Write<'_>) -> Option<(&'a Stored, &'a Stored)> {
+    let (before, after) = write.patched(PODS)?;
+    let after = after?;
+    (before.controller() != after.controller()).then_some((before, after))
+}
+
+/// Whether the Browser that takes a pod has another one already.
+fn has_other(write: &Write<'_>, before: &Stored, after: &Stored) -> bool {
+    let pods = write.store.all(PODS);
+    pods.values().any(|other| {
+        other.controller() == after.controller()
+            && other.uid() != before.uid()
+            && !is_forged(write.store, other.uid())
+    })
 }
 
 fn has_finalizer(browser: &Stored) -> bool {
@@ -108,8 +139,24 @@ fn a_session_has_one_pod(write: &Write<'_>, pods: &Pods) -> Option<String> {
         .then(|| format!("its status has the pod {noted}"))
 }
 
+fn a_session_takes_one_pod(write: &Write<'_>, _: &Pods) -> Option<String> {
+    let (before, after) = taken(write).filter(|_| !write.is_late())?;
+    let noted = &browser_of(write.store, after)?.value["status"]["podUID"];
+    if noted.is_string() && *noted != after.uid() {
+        return Some(format!("its status has the pod {noted}"));
+    }
+    has_other(write, before, after).then(|| "it has another one".to_owned())
+}
+
+fn a_pod_is_of_one_session(write: &Write<'_>, _: &Pods) -> Option<String> {
+    let (before, _) = taken(write)?;
+    let waits = before.value["metadata"]["labels"][names::label::WARM].is_string();
+    (!waits).then(|| format!("pod {} was {}'s", before.uid(), before.controller()))
+}
+
 fn nothing_is_made_for_what_is_gone(write: &Write<'_>, _: &Pods) -> Option<String> {
-    let pod = write.created(PODS)?;
+    let taken = || taken(write).map(|(_, after)| after);
+    let pod = write.created(PODS).or_else(taken)?;
     let is_known = write.is_late() || write.sent == Sent::InTime(Heard::Lives);
     (!is_known).then(|| {
         format!(
@@ -120,7 +167,8 @@ fn nothing_is_made_for_what_is_gone(write: &Write<'_>, _: &Pods) -> Option<Strin
 }
 
 fn the_finalizer_comes_first(write: &Write<'_>, _: &Pods) -> Option<String> {
-    let browser = browser_of(write.store, write.created(PODS)?)?;
+    let taken = || taken(write).map(|(_, after)| after);
+    let browser = browser_of(write.store, write.created(PODS).or_else(taken)?)?;
     let is_released = write.store.get(RELEASED, browser.uid()).is_some();
     (!has_finalizer(browser) && !is_released && !write.is_late())
         .then(|| "a pod was made without it".to_owned())
@@ -131,12 +179,14 @@ fn the_finalizer_goes_last(write: &Write<'_>, pods: &Pods) -> Option<String> {
     if !has_finalizer(before) || after.is_some_and(has_finalizer) {
         return None;
     }
-    let pod = write.store.get(PODS, before.meta("name"))?;
-    let is_left = pod.controller() == before.uid()
-        && !is_overdue(write.store, before)
-        && !is_forged(write.store, pod.uid())
-        && !pods.unforeseen.iter().any(|it| it == pod.uid());
-    is_left.then(|| format!("its pod {} is there", pod.uid()))
+    let all = write.store.all(PODS);
+    let left = all.values().find(|pod| {
+        pod.controller() == before.uid()
+            && !is_overdue(write.store, before)
+            && !is_forged(write.store, pod.uid())
+            && !pods.unforeseen.iter().any(|it| it == pod.uid())
+    })?;
+    Some(format!("its pod {} is there", left.uid()))
 }
 
 fn an_end_is_final(write: &Write<'_>, _: &Pods) -> Option<String> {
@@ -193,7 +243,8 @@ fn what_runs_gets_its_grace(write: &Write<'_>, _: &Pods) -> Option<String> {
 fn what_is_shown_is_true(store: &Store) -> Option<String> {
     let browsers = store.all(BROWSERS);
     browsers.values().find_map(|browser| {
-        let Some(pod) = store.get(PODS, browser.meta("name")) else {
+        let name = browser.value["status"]["podName"].as_str();
+        let Some(pod) = store.get(PODS, name.unwrap_or(browser.meta("name"))) else {
             return Some(format!(
                 "Browser {} is {}, and has no pod",
                 browser.uid(),
@@ -225,7 +276,14 @@ fn nothing_is_left(store: &Store) -> Option<String> {
         ));
     }
     let pods = store.all(PODS);
-    let mut owned = pods.values().filter(|pod| !pod.controller().is_empty());
+    let waits = |pod: &Stored| {
+        store
+            .get(CONFIGS, "config")
+            .is_some_and(|it| it.uid() == pod.controller())
+    };
+    let mut owned = pods
+        .values()
+        .filter(|pod| !pod.controller().is_empty() && !waits(pod));
     let left = owned.find(|pod| browser_of(store, pod).is_none())?;
     Some(format!("pod {} has no Browser", left.uid()))
 }

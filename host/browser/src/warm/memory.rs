@@ -1,0 +1,239 @@
+//! What this process knows of warm pods beyond its caches.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use podloom_engine::cache::{Cache, Change, Seen};
+use podloom_turns::lock;
+use tokio::time::Instant;
+
+use super::demand::Demand;
+use super::keep::Keep;
+use super::{Pool, Recipe, uid, version};
+use crate::pod::SeenPod;
+
+/// A pod that a Browser tries to take, or that is being deleted, is nobody else's for this long. The cache shows the outcome before.
+const RESERVED: Duration = Duration::from_secs(30);
+/// A pod that was made and that the watch has not shown for this long is forgotten: it may be gone.
+const MADE: Duration = Duration::from_secs(30);
+
+/// For how long a recipe is used, unless the BrowserConfig or the chain changes: so the pods of another BrowserConfig, and the labels of
+/// the namespace, have their effect a little later. Whoever takes a pod compares it with what would be made now in any case.
+const RECIPE: Duration = Duration::from_secs(30);
+/// The same, if there is none: what was in the way may be gone.
+const NO_RECIPE: Duration = Duration::from_secs(5);
+
+/// What this process knows of warm pods beyond its caches.
+#[derive(Clone, Default)]
+pub(crate) struct WarmMemory(Arc<Mutex<Known>>);
+
+#[derive(Clone, Default)]
+struct Known {
+    /// Pods that somebody is about to take or to delete, by UID: in which version, and since when. What changed is free again.
+    reserved: HashMap<String, (String, Instant)>,
+    /// The names of the pods that each Browser has taken, by its UID, as the watch shows them. More than one only if a request came late.
+    taken: HashMap<String, BTreeSet<String>>,
+    /// The pod that a Browser tried to take when the answer was lost, by the Browser's UID.
+    doubtful: HashMap<String, String>,
+    /// Pods that were made and that the watch has not shown yet, by UID.
+    made: HashMap<String, (Arc<SeenPod>, Instant)>,
+    pools: HashMap<Pool, KnownPool>,
+    /// When the number of pods was last written to the status of a BrowserConfig, by its UID.
+    written: HashMap<String, Timestamp>,
+}
+
+#[derive(Clone, Default)]
+struct KnownPool {
+    demand: Demand,
+    /// The recipe, what it is made of, and since when it is known.
+    recipe: Option<(MadeOf, Instant, Result<Arc<Recipe>, String>)>,
+}
+
+/// The generation of the BrowserConfig, and the digest of the chain.
+type MadeOf = (Option<i64>, Option<String>);
+
+impl WarmMemory {
+    /// Follows what the watches show: of pods that wait, and of pods of sessions.
+    pub(crate) fn listen(&self, warm: &Cache<SeenPod>, pods: &Cache<SeenPod>) {
+        let known = self.clone();
+        warm.listen(move |seen| known.shown(seen));
+        let known = self.clone();
+        pods.listen(move |seen| known.shown_of_sessions(seen));
+    }
+
+    fn shown(&self, seen: &Seen<'_, SeenPod>) {
+        match seen {
+            Seen::Coming(pod)
+            | Seen::Changed(Change {
+                after: Some(pod), ..
+            }) => {
+                lock(&self.0).made.remove(uid(pod));
+            }
+            Seen::Changed(Change {
+                before: Some(pod),
+                after: None,
+                ..
+            }) => {
+                let mut known = lock(&self.0);
+                known.made.remove(uid(pod));
+                known.reserved.remove(uid(pod));
+            }
+            _ => {}
+        }
+    }
+
+    /// A pod of a session that was warm has another name than its Browser. Until the status has it, nothing else knows.
+    fn shown_of_sessions(&self, seen: &Seen<'_, SeenPod>) {
+        let (pod, is_there) = match seen {
+            Seen::Coming(pod)
+            | Seen::Changed(Change {
+                after: Some(pod), ..
+            }) => (*pod, true),
+            Seen::Changed(Change {
+                before: Some(pod),
+                after: None,
+                ..
+            }) => (*pod, false),
+            _ => return,
+        };
+        let (Some(owner), Some(name)) = (pod.owner(), &pod.metadata.name) else {
+            return;
+        };
+        if owner.name == *name {
+            return;
+        }
+        let mut known = lock(&self.0);
+        if is_there {
+            let names = known.taken.entry(owner.uid.clone()).or_default();
+            names.insert(name.clone());
+        } else if let Some(names) = known.taken.get_mut(&owner.uid) {
+            names.remove(name);
+            if names.is_empty() {
+                known.taken.remove(&owner.uid);
+            }
+        }
+    }
+
+    /// Returns the names of the pods that a Browser has taken, by its UID.
+    pub(crate) fn taken_by(&self, browser: &str) -> Vec<String> {
+        let known = lock(&self.0);
+        let names = known.taken.get(browser).into_iter().flatten();
+        names.cloned().collect()
+    }
+
+    /// Notes a pod that a Browser tries to take, or that it did not get for certain.
+    pub(crate) fn doubts(&self, browser: &str, pod: Option<&str>) {
+        let mut known = lock(&self.0);
+        match pod {
+            Some(pod) => drop(known.doubtful.insert(browser.to_owned(), pod.to_owned())),
+            None => drop(known.doubtful.remove(browser)),
+        }
+    }
+
+    /// Returns the pod that a Browser may have taken, though the answer was lost.
+    pub(crate) fn doubtful(&self, browser: &str) -> Option<String> {
+        lock(&self.0).doubtful.get(browser).cloned()
+    }
+
+    /// Makes a pod, as it was seen, nobody else's for a while; false if it is somebody's.
+    pub(crate) fn reserve(&self, uid: &str, version: &str) -> bool {
+        let mut known = lock(&self.0);
+        known.reserved.retain(|_, (_, at)| at.elapsed() < RESERVED);
+        let before = known.reserved.get(uid);
+        let is_free = before.is_none_or(|(seen, _)| seen != version);
+        if is_free {
+            let now = (version.to_owned(), Instant::now());
+            known.reserved.insert(uid.to_owned(), now);
+        }
+        is_free
+    }
+
+    /// Returns whether a pod is somebody's, as it was seen.
+    pub(crate) fn is_reserved(&self, pod: &SeenPod) -> bool {
+        let known = lock(&self.0);
+        let of = known.reserved.get(uid(pod));
+        of.is_some_and(|(seen, at)| *seen == version(pod) && at.elapsed() < RESERVED)
+    }
+
+    /// Notes that a session of the pool began.
+    pub(crate) fn began(&self, pool: &Pool, now: Timestamp) {
+        let mut known = lock(&self.0);
+        let of = known.pools.entry(pool.clone()).or_default();
+        of.demand.began(now);
+    }
+
+    /// Returns how many pods the sessions of the last minutes would have needed.
+    pub(crate) fn demand(&self, pool: &Pool, now: Timestamp) -> usize {
+        let mut known = lock(&self.0);
+        let of = known.pools.get_mut(pool);
+        of.map_or(0, |of| of.demand.busiest(now))
+    }
+
+    /// Returns the last recipe of a pool.
+    pub(crate) fn recipe(&self, pool: &Pool) -> Option<Arc<Recipe>> {
+        let known = lock(&self.0);
+        let (_, _, recipe) = known.pools.get(pool)?.recipe.as_ref()?;
+        recipe.as_ref().ok().map(Arc::clone)
+    }
+
+    pub(crate) fn made(&self, config: &str) -> Vec<Arc<SeenPod>> {
+        let mut known = lock(&self.0);
+        known.made.retain(|_, (_, at)| at.elapsed() < MADE);
+        let made = known.made.values().map(|(pod, _)| pod);
+        made.filter(|pod| pod.controller() == Some(config))
+            .cloned()
+            .collect()
+    }
+
+    pub(crate) fn has_made(&self, pod: &Arc<SeenPod>) {
+        let made = (Arc::clone(pod), Instant::now());
+        lock(&self.0).made.insert(uid(pod).to_owned(), made);
+    }
+
+    pub(crate) fn recent_recipe(
+        &self,
+        pool: &Pool,
+        of: &MadeOf,
+    ) -> Option<Result<Arc<Recipe>, String>> {
+        let known = lock(&self.0);
+        let (made_of, since, recipe) = known.pools.get(pool)?.recipe.as_ref()?;
+        let holds = if recipe.is_ok() { RECIPE } else { NO_RECIPE };
+        (made_of == of && since.elapsed() < holds).then(|| recipe.clone())
+    }
+
+    pub(crate) fn knows(&self, pool: &Pool, of: MadeOf, recipe: Result<Arc<Recipe>, String>) {
+        let mut known = lock(&self.0);
+        let pool = known.pools.entry(pool.clone()).or_default();
+        pool.recipe = Some((of, Instant::now(), recipe));
+    }
+
+    /// Forgets the pools that a BrowserConfig has no more.
+    pub(crate) fn keep_only(&self, config: &str, keeps: &[Keep]) {
+        let mut known = lock(&self.0);
+        known
+            .pools
+            .retain(|pool, _| pool.uid != config || keeps.iter().any(|keep| keep.pool == *pool));
+        if keeps.is_empty() {
+            known.written.remove(config);
+        }
+    }
+
+    /// Forgets a BrowserConfig that is gone.
+    pub(crate) fn forget(&self, config: &str) {
+        self.keep_only(config, &[]);
+    }
+
+    pub(crate) fn written(&self, config: &str) -> Option<Timestamp> {
+        lock(&self.0).written.get(config).copied()
+    }
+
+    /// Notes that the status of a BrowserConfig was written.
+    pub(crate) fn has_written(&self, config: &str, now: Timestamp) {
+        lock(&self.0).written.insert(config.to_owned(), now);
+    }
+}
+
+#[cfg(test)]
+mod tests;
