@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use podloom_engine::TRACES;
-use podloom_mutation::{MutatedPod, PodMutator, PodRejection, PodRequest, RejectedPod};
+use podloom_mutation::{MutatedPod, Operation, PodMutator, PodRejection, PodRequest, RejectedPod};
 use podloom_mutators::{Chain, PluginMetrics, Progress, Serving, Slot, Values};
 use podloom_webhook::PeerTurns;
 use prometheus_client::registry::Registry;
@@ -89,9 +89,11 @@ impl ChainMutator {
     ) -> Result<Result<MutatedPod, RejectedPod>, ChainPanicked> {
         let recent = self.recent.as_ref();
         let recent = recent.map(|recent| (recent, RecentPod::of(&request), Instant::now()));
-        // Nobody gets the pod of a dry run, and one that is changed is there already.
+        // Nobody gets the pod of a dry run, and one that is changed is there already; but a session without its pod is told of.
         let notes = self.notes.as_ref();
-        let notes = notes.filter(|_| !request.dry_run && request.later.is_none());
+        let later = request.later.as_ref();
+        let is_new = later.is_none_or(|it| it.operation == Operation::Claim);
+        let notes = notes.filter(|_| !request.dry_run && is_new);
         let notes = notes.map(|it| (it, request.namespace.clone(), request.owner.clone()));
         let result = self.pass_by(pod, request).await;
         if let Some((recent, pod, began)) = recent {

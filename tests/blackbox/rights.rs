@@ -79,7 +79,11 @@ fn what_deploy_grants_is_enough() {
 }
 
 /// What a usual run does not do, and why it is granted.
-const SELDOM: [(&str, &str); 5] = [
+const SELDOM: [(&str, &str); 6] = [
+    (
+        "create networkpolicies",
+        "the API server asks for it when a server-side apply makes a new one",
+    ),
     (
         "create deployments",
         "the API server asks for it when a server-side apply makes a new one",

@@ -1,6 +1,8 @@
 //! Warm pods: how a BrowserConfig keeps them, and how Browsers take them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -13,6 +15,7 @@ use podloom_tests::{
     Bundle, Change, Cluster, Operator, Scene, Watched, blackbox, blackbox_on, eventually,
 };
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 const WARM: &str = "selenosis.io/warm";
 
@@ -98,7 +101,7 @@ fn made_for(pod: &Pod, browser: &str) -> Value {
     let labels = metadata["labels"].as_object_mut().unwrap();
     assert_eq!(labels.remove("selenosis.io/browser"), Some(browser.into()));
     if let Some(annotations) = metadata["annotations"].as_object_mut() {
-        annotations.remove("selenosis.io/warm.hash");
+        annotations.remove("podloom.dev/recipe");
     }
     let owner = metadata["ownerReferences"][0].as_object_mut().unwrap();
     assert_eq!(owner.remove("name"), Some(browser.into()));
@@ -181,9 +184,12 @@ fn what_needs_another_pod_gets_one_and_says_why() {
         scene.browser("one", "running").await;
         scene.browser("two", "running").await;
         let both = [seen.until_runs("one").await, seen.until_runs("two").await];
-        let warm = both.iter().filter_map(pod_name).count();
-        assert!(warm >= 1, "{both:?}");
-        // What is outdated is replaced, and never taken.
+        for browser in &both {
+            let is_told = made(browser).ends_with("made cold: no warm pod is ready");
+            assert!(pod_name(browser).is_some() || is_told, "{browser:?}");
+        }
+        assert!(both.iter().any(|browser| pod_name(browser).is_some()));
+        // What is outdated is replaced.
         are_ready(&scene, 1).await;
         let before = waiting(&scene).await;
         let image =
@@ -236,7 +242,9 @@ fn many_at_once_get_a_pod_each_and_the_pool_grows() {
 
 #[test]
 fn what_is_in_the_way_is_said() {
-    blackbox("warm-obstacles", async |scene| {
+    blackbox_on(Cluster::without_operator, "warm-obstacles", async |scene| {
+        let proxy = scene.proxy();
+        let _operator = scene.operator_behind(&proxy, &[]).await;
         scene.behaviours().await;
         let quota = json!({ "metadata": { "name": "one" }, "spec": { "hard": { "pods": "1" } } });
         let quotas: Api<ResourceQuota> =
@@ -255,6 +263,20 @@ fn what_is_in_the_way_is_said() {
             .await;
         let one = status(&scene).await.unwrap();
         assert!(one.message.unwrap().contains("exceeded quota"));
+        eventually("the one that is allowed is ready", async || {
+            let status = status(&scene).await.unwrap();
+            (status.ready == 1)
+                .then_some(())
+                .ok_or_else(|| format!("{status:?}"))
+        })
+        .await;
+        // It is tried again, later and later, and said once.
+        let written = proxy.count("patch browserconfigs/status");
+        let tried = proxy.count("create pods");
+        sleep(Duration::from_secs(4)).await;
+        assert_eq!(proxy.count("patch browserconfigs/status"), written);
+        let tried = proxy.count("create pods") - tried;
+        assert!((1..10).contains(&tried), "{tried} tries in 4 s");
         quotas
             .delete("one", &DeleteParams::default())
             .await
@@ -317,16 +339,26 @@ fn plugins_run_when_a_session_gets_its_pod() {
         let waits = waiting(&scene).await;
         assert!(waits.values().all(|pod| !pod.labels().contains_key("for")));
         let seen = scene.watch_browsers().await;
-        let wanted = json!({ "annotations": { "example.com/for": "search" } });
-        for name in ["warm", "cold"] {
-            scene.browser_with(name, "running", wanted.clone()).await;
+        let env = json!({ "containers": { "browser": { "env": { "LANG": "de" } } } }).to_string();
+        let wanted = |options: &str| json!({ "annotations": { "example.com/for": "search", "selenosis.io/options": options } });
+        for (name, options) in [("warm", "{}"), ("cold", env.as_str())] {
+            scene.browser_with(name, "running", wanted(options)).await;
             let browser = seen.until_runs(name).await;
-            let pod = pod_name(&browser).unwrap_or_else(|| name.to_owned());
+            let taken = pod_name(&browser);
+            assert_eq!(taken.is_some(), name == "warm");
+            let pod = taken.unwrap_or_else(|| name.to_owned());
             let pod = scene.pods().get(&pod).await.unwrap();
             assert_eq!(pod.labels()["for"], "search");
         }
+        are_ready(&scene, 1).await;
+        let before = waiting(&scene).await;
         scene.browser("denied", "running").await;
         scene.has_event("denied", "Warning MutationDenied: ").await;
+        let after = waiting(&scene).await;
+        assert_eq!(
+            before.keys().collect::<Vec<_>>(),
+            after.keys().collect::<Vec<_>>()
+        );
         end(&scene).await;
     });
 }
@@ -342,12 +374,12 @@ fn selects(policy: &NetworkPolicy, pod: &Pod) -> bool {
 fn no_pod_is_without_its_network_policy_for_a_moment() {
     blackbox("warm-policies", async |scene| {
         let policies: Api<NetworkPolicy> = Api::namespaced(scene.client.clone(), &scene.namespace);
+        let policies = Watched::new(policies).await;
         scene.behaviours().await;
         // What waits when the policy comes is replaced.
         keep(&scene, "running", 2, 4).await;
         are_ready(&scene, 2).await;
         let unguarded: BTreeSet<String> = waiting(&scene).await.into_keys().collect();
-        let policies = Watched::new(policies).await;
         let hub = json!({ "podSelector": { "matchLabels": { "app": "hub" } } });
         let policy = json!({ "ingress": [{ "from": [hub] }] });
         change(&scene, json!({ "networkPolicy": policy })).await;
@@ -372,11 +404,17 @@ fn no_pod_is_without_its_network_policy_for_a_moment() {
         for change in pods.changes() {
             let Change::Is(pod) = change else { continue };
             let at = version(pod.resource_version());
-            let there = policies.iter().filter(|policy| {
-                let policy = policy.object();
-                version(policy.resource_version()) < at && selects(policy, &pod)
-            });
-            let there: Vec<_> = there.map(|policy| policy.object().name_any()).collect();
+            let mut there: BTreeMap<String, NetworkPolicy> = BTreeMap::new();
+            for policy in &policies {
+                let name = policy.object().name_any();
+                match policy {
+                    _ if version(policy.object().resource_version()) > at => break,
+                    Change::Is(policy) => drop(there.insert(name, policy.clone())),
+                    Change::Gone(_) => drop(there.remove(&name)),
+                }
+            }
+            there.retain(|_, policy| selects(policy, &pod));
+            let there: Vec<String> = there.into_keys().collect();
             assert_eq!(there.len(), 1, "{} at {at}: {there:?}", pod.name_any());
             let of_session = pod.labels().contains_key("selenosis.io/browser");
             let expected = if of_session { "browser-" } else { "warm-" };
@@ -390,6 +428,9 @@ fn no_pod_is_without_its_network_policy_for_a_moment() {
 
 /// The name of the Browser.
 const NAME: &str = "b";
+
+/// The namespaces of the lives in which a session took a warm pod.
+static TAKEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// A session that takes a warm pod, is deleted, and comes again.
 struct Session {
@@ -445,6 +486,11 @@ impl Life for Session {
         );
         let failed = story.iter().any(|line| line.starts_with("Failed"));
         assert!(!failed, "{story:?}");
+        let changes = self.browsers.changes();
+        if changes.iter().any(|it| pod_name(it.object()).is_some()) {
+            let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+            taken.insert(self.scene.namespace.clone());
+        }
         are_ready(self.scene, 2).await;
         let is_of_browser = |change: &Change<Pod>| {
             let owners = change.object().owner_references();
@@ -469,6 +515,9 @@ fn each_write(name: &str, blow: Blow) {
     // The finalizer, the pod, the status, the deletions of the pod, the finalizer again; and what the pool makes.
     let writes = RequestFilter::from("write browsers browsers/status pods");
     strike(name, blow, &[(writes, 5..14)], Session::new);
+    let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_skipped = std::env::var_os("PODLOOM_BLACKBOX_BINARY").is_none();
+    assert!(is_skipped || taken.iter().any(|it| it.starts_with(name)));
 }
 
 #[test]

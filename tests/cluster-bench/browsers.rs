@@ -48,6 +48,11 @@ impl Workplace {
         Api::namespaced(self.client.clone(), namespace)
     }
 
+    pub(crate) fn configs(&self, namespace: &str) -> Api<BrowserConfigObject> {
+        let resource = self.api.resource(SelenosisKind::BrowserConfig);
+        Api::namespaced_with(self.client.clone(), namespace, &resource)
+    }
+
     /// Creates a namespace with the BrowserConfig.
     pub(crate) async fn open(&self, namespace: &str) -> Result<()> {
         let object: Namespace =
@@ -60,8 +65,7 @@ impl Workplace {
         if let Some(types) = &mut config.types {
             types.api_version.clone_from(&resource.api_version);
         }
-        let configs: Api<BrowserConfigObject> =
-            Api::namespaced_with(self.client.clone(), namespace, &resource);
+        let configs = self.configs(namespace);
         configs.create(&PostParams::default(), &config).await?;
         Ok(())
     }
@@ -87,7 +91,7 @@ impl Workplace {
             .context("creating Browsers")
     }
 
-    fn browser(&self, number: usize) -> Result<BrowserObject> {
+    pub(crate) fn browser(&self, number: usize) -> Result<BrowserObject> {
         let resource = self.api.resource(SelenosisKind::Browser);
         Ok(serde_json::from_value(json!({
             "apiVersion": resource.api_version,

@@ -9,6 +9,7 @@ mod browsers;
 mod operator;
 mod plane;
 mod report;
+mod warm;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -39,6 +40,9 @@ struct Arguments {
     /// The number of further Browsers for measuring the memory of each; 0 skips this.
     #[arg(long, default_value_t = 3000)]
     growth: usize,
+    /// Measure instead how soon sessions run, with pods that wait and without, at 1, 10 and 50 a second.
+    #[arg(long)]
+    warm: bool,
     /// Leave out the bare client: with many Browsers it takes as long as everything else.
     #[arg(long)]
     operator_alone: bool,
@@ -92,17 +96,22 @@ async fn main() -> Result<()> {
     };
     let log = AuditLog::new(log);
 
+    let launcher = operator::Launcher {
+        arguments: &arguments,
+        plane: plane.as_ref(),
+        kubeconfig: &kubeconfig,
+    };
+    if arguments.warm {
+        let (sessions, pool) = warm::measure(&workplace, &launcher, &log).await?;
+        return show(&report::warm(&sessions, &pool), &arguments);
+    }
     let pod = operator::pod_template(&arguments.podloom, &arguments.plugins, api)?;
     // A controller that runs already would also handle the bare client's Browsers.
     let with_bare_client = arguments.controller_pid.is_none() && !arguments.operator_alone;
     let bare = bare::measure(&workplace, &pod, with_bare_client).await?;
     let figures = operator::measure(
         &workplace,
-        &operator::Launcher {
-            arguments: &arguments,
-            plane: plane.as_ref(),
-            kubeconfig: &kubeconfig,
-        },
+        &launcher,
         &log,
         &operator::Extent {
             rest: Duration::from_secs(arguments.rest),
@@ -111,9 +120,13 @@ async fn main() -> Result<()> {
     )
     .await?;
     let table = report::table(bare.as_ref(), &figures, arguments.browsers);
-    report::print(&table);
+    show(&table, &arguments)
+}
+
+fn show(table: &[report::Row], arguments: &Arguments) -> Result<()> {
+    report::print(table);
     if let Some(path) = &arguments.json {
-        report::write(&table, path)?;
+        report::write(table, path)?;
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use crate::audit::{RequestCounts, is_event, is_overhead, is_reading, is_write};
 use crate::browsers::Progress;
 use crate::operator::{Figures, Growth, Rest, Restart};
 use crate::plane::PlaneCost;
+use crate::warm::{Pool, Sessions, Start};
 
 /// A row of the table.
 pub(crate) struct Row {
@@ -85,6 +86,65 @@ pub(crate) fn table(bare: Option<&Progress>, figures: &Figures, browsers: usize)
     table.figure("all deleted and gone, s", "deletion_seconds", deletion);
     if let Some(requests) = &figures.deletion_requests {
         table.requests(requests, browsers);
+    }
+    table.0
+}
+
+/// Makes the table of sessions with and without pods that wait.
+pub(crate) fn warm(all: &[Sessions], pool: &Pool) -> Vec<Row> {
+    let mut table = Table::default();
+    for sessions in all {
+        let (count, rate, start) = (sessions.times.len(), sessions.rate, sessions.start.name());
+        let at = |what: &str| format!("{start}, {rate} a second: {what}");
+        let [p50, p99] = [50, 99].map(|it| rounded(sessions.percentile(it).as_secs_f64() * 1000.0));
+        match (sessions.start, rate) {
+            (Start::Warm, 10) => {
+                table.goal(&at("p50, ms"), "warm_p50_ms", p50, 50.0);
+                table.goal(&at("p99, ms"), "warm_p99_ms", p99, 150.0);
+            }
+            (Start::Cold, 10) => {
+                table.figure(&at("p50, ms"), "cold_p50_ms", p50);
+                table.figure(&at("p99, ms"), "cold_p99_ms", p99);
+            }
+            _ => {
+                table.detail(&at("p50, ms"), p50);
+                table.detail(&at("p99, ms"), p99);
+            }
+        }
+        let taken = rounded(share(sessions.taken * 100, count));
+        table.detail(&at("took a pod that waited, %"), taken);
+        let cpu = rounded(per(sessions.cpu.as_secs_f64() * 1000.0, count));
+        table.detail(&at("operator's CPU for each, ms"), cpu);
+        if let Some(requests) = &sessions.requests {
+            let is_own = |request: &str| {
+                let is_of_pool = sessions.start != Start::Cold
+                    && (request == "create pods" || request.contains("browserconfigs"));
+                !is_overhead(request) && !is_reading(request) && !is_of_pool
+            };
+            let own = requests.iter().filter(|(request, _)| is_own(request));
+            let own = rounded(share(own.map(|(_, count)| count).sum(), count));
+            let what = at("requests for each, without those of the pool and Events");
+            match (sessions.start, rate) {
+                (Start::Warm, 10) => table.goal(&what, "warm_requests", own, 3.0),
+                _ => table.detail(&what, own),
+            }
+            table.requests(requests, count);
+        }
+    }
+    let memory = rounded(kibibytes(pool.memory) / f64::from(pool.pods));
+    let what = "a pool at rest: memory for each pod, KiB";
+    table.goal(what, "warm_pod_kib", memory, 8.0);
+    if let Some(requests) = &pool.requests {
+        let writes = requests
+            .iter()
+            .filter(|(it, _)| is_write(it) && !is_overhead(it));
+        let writes: usize = writes.map(|(_, count)| count).sum();
+        table.goal(
+            "a pool at rest: writes",
+            "warm_rest_writes",
+            json!(writes),
+            0.0,
+        );
     }
     table.0
 }

@@ -1,6 +1,6 @@
 //! Checks that nothing is lost, doubled or left over.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -64,11 +64,7 @@ async fn unsettled(stage: &Stage) -> kube::Result<Vec<String>> {
         .pods()
         .list_metadata(&ListParams::default())
         .await?;
-    let pods: BTreeMap<String, Option<String>> = pods
-        .items
-        .iter()
-        .map(|pod| (pod.name_any(), pod.uid()))
-        .collect();
+    let pods: BTreeSet<String> = pods.items.iter().filter_map(ResourceExt::uid).collect();
     let describe = |browser: &Browser| {
         let status = serde_json::to_string(&browser.status).unwrap_or_default();
         let going = match browser.metadata.deletion_timestamp {
@@ -85,11 +81,11 @@ async fn unsettled(stage: &Stage) -> kube::Result<Vec<String>> {
 }
 
 /// Whether a Browser still lacks what it needs: a running pod, and the one that its status names.
-fn waits(browser: &Browser, pods: &BTreeMap<String, Option<String>>) -> bool {
+fn waits(browser: &Browser, pods: &BTreeSet<String>) -> bool {
     let status = browser.status.as_ref();
     let phase = status.and_then(|status| status.phase);
-    let pod_uid = status.and_then(|status| status.pod_uid.clone());
-    let has_pod = pod_uid.is_some() && pods.get(&browser.name_any()) == Some(&pod_uid);
+    let pod_uid = status.and_then(|status| status.pod_uid.as_ref());
+    let has_pod = pod_uid.is_some_and(|uid| pods.contains(uid));
     !(phase == Some(Phase::Running) && has_pod && browser.metadata.deletion_timestamp.is_none())
 }
 

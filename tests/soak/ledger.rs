@@ -53,6 +53,8 @@ pub(crate) struct Session {
     pub(crate) is_gone: bool,
     /// The UIDs of all its pods so far.
     pub(crate) pods: BTreeSet<String>,
+    /// Whether its pod was a warm one.
+    pub(crate) is_warm: bool,
 }
 
 /// All Browsers of the run.
@@ -145,9 +147,14 @@ impl Ledger {
         let (Some(owner), Some(uid)) = (pod.owner_references().first(), pod.uid()) else {
             return;
         };
+        if owner.kind != "Browser" {
+            // Nobody has taken it yet.
+            return;
+        }
         let mut sessions = lock(&self.sessions);
         let session = sessions.entry(owner.name.clone()).or_default();
         let is_new = session.pods.insert(uid);
+        session.is_warm |= pod.name_any() != owner.name;
         if is_new && session.pods.len() > 1 {
             findings.add(format!("{} got a second pod: {session:?}", owner.name));
         }
@@ -164,7 +171,12 @@ impl Ledger {
             };
             *ends.entry((session.version.clone(), end)).or_default() += 1;
         }
-        eprintln!("soak: {} Browsers", ends.values().sum::<usize>());
+        let taken = lock(&self.sessions);
+        let taken = taken.values().filter(|session| session.is_warm).count();
+        eprintln!(
+            "soak: {} Browsers, {taken} of them in warm pods",
+            ends.values().sum::<usize>()
+        );
         for ((version, end), count) in ends {
             eprintln!("  {count:6} {version}: {end}");
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use futures::future::join_all;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use podloom_api::Browser;
 use serde_json::json;
@@ -137,15 +137,21 @@ impl Population {
         }
     }
 
-    /// Deletes all Browsers for good, and returns how many there were.
+    /// Deletes all Browsers and warm pods for good, and returns how many Browsers there were.
     pub(crate) async fn end(&self) -> usize {
         let there = self.stage.ledger.alive().len();
         self.stage.ledger.all_deleted();
-        let browsers = self.stage.scene.browsers();
+        let (browsers, configs) = (self.stage.scene.browsers(), self.stage.scene.configs());
         let all = DeleteParams::default();
+        let none = Patch::Merge(json!({ "spec": { "warm": null } }));
+        let patch = PatchParams::default();
         // A connection may have died in an earlier fault.
         for _ in 0..TRIES {
-            match browsers.delete_collection(&all, &Default::default()).await {
+            let ended = async {
+                configs.patch("sessions", &patch, &none).await?;
+                browsers.delete_collection(&all, &Default::default()).await
+            };
+            match ended.await {
                 Ok(_) => return there,
                 Err(error) => eprintln!("soak: could not delete the Browsers: {error}"),
             }

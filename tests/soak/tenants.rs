@@ -5,8 +5,10 @@ use fastrand::Rng;
 /// The label `kubelet.test/behaviour` names a file in the control plane's stages; on the other labels a plugin misbehaves.
 pub(crate) const CONFIG: &str = "
 template: { sidecars: [{ name: seleniferous, image: 'example.com/seleniferous:1' }] }
+warm: { chrome: { warm: { min: 3, max: 20, maxAge: 1m } } }
 browsers:
   chrome:
+    warm: { image: 'example.com/chrome:1' }
     running: { image: 'example.com/chrome:1' }
     browser-completes: { image: 'example.com/chrome:1', labels: { kubelet.test/behaviour: browser-completes } }
     browser-exits: { image: 'example.com/chrome:1', labels: { kubelet.test/behaviour: browser-exits } }
@@ -17,8 +19,9 @@ browsers:
 ";
 
 /// Each version, its share in percent, and the reason with which its sessions end by themselves.
-const VERSIONS: [(&str, u32, Option<&str>); 7] = [
-    ("running", 85, None),
+const VERSIONS: [(&str, u32, Option<&str>); 8] = [
+    ("warm", 40, None),
+    ("running", 45, None),
     ("browser-completes", 3, Some("Completed")),
     ("browser-exits", 3, Some("Error")),
     ("crash-loop", 3, Some("CrashLoopBackOff")),

@@ -1,4 +1,4 @@
-//! Browser: one browser session, run by one pod of the same name.
+//! Browser: one browser session, run by one pod.
 #![expect(
     unreachable_pub,
     reason = "KubeSchema repeats the struct inside a function"
@@ -28,12 +28,18 @@ pub type BrowserObject = kube::core::Object<BrowserSpec, BrowserStatus>;
     namespaced,
     status = "BrowserStatus",
     derive = "PartialEq",
-    doc = "One browser session, run by one pod of the same name.",
+    doc = "One browser session, run by one pod.",
     printcolumn(name = "Browser", type_ = "string", json_path = ".spec.browserName"),
     printcolumn(name = "Version", type_ = "string", json_path = ".spec.browserVersion"),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "PodIP", type_ = "string", json_path = ".status.podIP"),
     printcolumn(name = "StartTime", type_ = "date", json_path = ".status.startTime"),
+    printcolumn(
+        name = "Pod",
+        type_ = "string",
+        json_path = ".status.podName",
+        priority = 1
+    ),
     printcolumn(
         name = "Reason",
         type_ = "string",

@@ -2,6 +2,7 @@
 #![expect(clippy::duplicated_attributes, reason = "columns are of equal types")]
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use k8s_openapi::api::core::v1::{
     Affinity, ContainerPort, EnvVar, HostAlias, LocalObjectReference, PodDNSConfig,
@@ -91,17 +92,47 @@ pub struct BrowserConfigSpec {
 pub struct SessionNetworkPolicy {
     /// Choose what is restricted: Ingress, Egress or both. Defaults to Ingress, and Egress if there are rules for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub policy_types: Option<Vec<String>>,
+    pub policy_types: Option<Vec<PolicyType>>,
 
     /// Allow connections to the pod. Defaults to none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = schema::core)]
+    #[schemars(transform = schema::network_rules)]
     pub ingress: Option<Vec<NetworkPolicyIngressRule>>,
 
     /// Allow connections from the pod. Defaults to none if Egress is restricted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = schema::core)]
+    #[schemars(transform = schema::network_rules)]
     pub egress: Option<Vec<NetworkPolicyEgressRule>>,
+}
+
+impl SessionNetworkPolicy {
+    /// Returns whether connections from the pod are restricted.
+    #[must_use]
+    pub fn restricts_egress(&self) -> bool {
+        match &self.policy_types {
+            Some(types) => types.contains(&PolicyType::Egress),
+            None => self.egress.is_some(),
+        }
+    }
+}
+
+/// What a NetworkPolicy restricts.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
+#[schemars(inline)]
+pub enum PolicyType {
+    /// Connections to the pod.
+    Ingress,
+    /// Connections from the pod.
+    Egress,
+}
+
+impl fmt::Display for PolicyType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ingress => "Ingress",
+            Self::Egress => "Egress",
+        })
+    }
 }
 
 /// How many pods of one version wait for a session.

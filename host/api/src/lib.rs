@@ -100,8 +100,8 @@ pub use browser::{
 };
 pub use browser_config::{
     BrowserConfig, BrowserConfigObject, BrowserConfigSpec, BrowserConfigStatus,
-    ContainerRestartPolicy, ImagePullPolicy, PodSettings, SessionNetworkPolicy, SessionOptions,
-    SidecarContainer, VersionConfig, Versions, WarmPool, WarmPools, WarmStatus,
+    ContainerRestartPolicy, ImagePullPolicy, PodSettings, PolicyType, SessionNetworkPolicy,
+    SessionOptions, SidecarContainer, VersionConfig, Versions, WarmPool, WarmPools, WarmStatus,
 };
 pub use chain_exception::{
     ChainException, ChainExceptionObject, ChainExceptionSpec, ChainExceptionStatus, ExceptedPods,

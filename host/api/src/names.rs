@@ -14,8 +14,10 @@ pub mod label {
     pub const BROWSER_NAME: &str = "selenosis.io/browser.name";
     /// On a Browser and its pod: the requested version.
     pub const BROWSER_VERSION: &str = "selenosis.io/browser.version";
-    /// On a pod that waits for a session: the name of its BrowserConfig.
+    /// On a warm pod: the name of its BrowserConfig.
     pub const WARM: &str = "selenosis.io/warm";
+    /// On the pod of a session that has a NetworkPolicy of its own: the UID of its Browser.
+    pub const SESSION: &str = "selenosis.io/session";
 }
 
 /// Scheduling gates: a pod with one waits, and nothing of it is started.
@@ -28,8 +30,8 @@ pub mod scheduling_gate {
 pub mod annotation {
     /// On a Browser: JSON with labels and environment variables for this one session.
     pub const OPTIONS: &str = "selenosis.io/options";
-    /// On a pod that waits or has waited for a session: the hash of what it was made from.
-    pub const WARM: &str = "selenosis.io/warm.hash";
+    /// On a pod that is or was a warm one: the hash of what it was created from.
+    pub const RECIPE: &str = "podloom.dev/recipe";
     /// On a pod: which plugins ran, and how many paths each wrote.
     pub const MUTATIONS: &str = "podloom.dev/mutations";
     /// On a pod: the digest of the plugin chain that it went through.

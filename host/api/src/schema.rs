@@ -63,6 +63,20 @@ fn strict_quantity(schema: &mut Schema) {
     }
 }
 
+/// The same for rules of a NetworkPolicy: there, such a value is a port or the name of one.
+pub(crate) fn network_rules(schema: &mut Schema) {
+    core(schema);
+    let port = |nested: &mut Schema| {
+        if nested.get("x-kubernetes-int-or-string") == Some(&Value::Bool(true)) {
+            nested.insert("pattern".to_owned(), PORT_NAME.into());
+        }
+    };
+    transform_subschemas(&mut RecursiveTransform(port), schema);
+}
+
+/// The name of a port: an IANA service name.
+const PORT_NAME: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+
 /// Asks for at least one sidecar if the field is given.
 ///
 /// Only of the template: a version may well say `sidecars: []` and mean the template's.

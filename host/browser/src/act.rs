@@ -23,16 +23,16 @@ use serde_json::Value;
 
 use super::judge::patience;
 use super::kind::BrowserKind;
-use super::metrics::{COLD, WARM};
+use super::metrics;
 use super::plan::missing_metadata;
 use super::pod::SeenPod;
 use super::render::owner_of_session;
-use super::warm::Pool;
+use super::warm::{Cold, FromPool};
 use super::world::World;
 use super::world::{Action, ActionOutcome, PodDeletion};
 
 const CREATE_POD: Attempt = Attempt::new("CreatePod", "create pod");
-const CREATE_POLICY: Attempt = Attempt::new("CreateNetworkPolicy", "create network policy");
+const APPLY_POLICY: Attempt = Attempt::new("ApplyNetworkPolicy", "apply network policy");
 const DELETE_POD: Attempt = Attempt::new("DeletePod", "delete pod");
 
 impl BrowserKind {
@@ -55,13 +55,22 @@ impl BrowserKind {
             Action::ConfirmAbsence => self.confirm_absence(ctx, world).await,
             Action::SetMetadata(patch) => self.set_metadata(ctx, world, patch).await,
             Action::WriteStatus { status, .. } => self.write_status(ctx, world, status).await,
-            Action::CreatePolicy(policy) => self.create_policy(ctx, world, policy).await,
+            Action::ApplyPolicy(policy) => self.apply_policy(ctx, world, policy).await,
             Action::CreatePod(pod) => self.create_pod(ctx, world, pod, None).await,
-            Action::TakePod { pod, pool } => self.create_pod(ctx, world, pod, Some(pool)).await,
+            Action::TakePod { pod, from } => self.create_pod(ctx, world, pod, Some(from)).await,
             Action::DeleteStray { name, uid } => {
                 let target = self.pod(ctx, world);
                 let stray = Target { name, ..target };
-                stray.delete(uid, Deletion::Graceful, DELETE_POD).await?;
+                let deletion = stray.delete(uid, Deletion::Graceful, DELETE_POD).await;
+                if let Err(error) = deletion {
+                    // The next pass tries again, and the garbage collector deletes it with the Browser.
+                    tracing::warn!(
+                        namespace = stray.namespace,
+                        pod = stray.name,
+                        error = plain(&error),
+                        "could not delete the second pod of a session"
+                    );
+                }
                 Ok(ActionOutcome::StrayDeleted(uid.clone()))
             }
             Action::DeletePod { uid, how } => self.delete_pod(ctx, world, uid, *how).await,
@@ -142,7 +151,7 @@ impl BrowserKind {
         Ok(written.map_or(ActionOutcome::Gone, ActionOutcome::StatusWritten))
     }
 
-    async fn create_policy(
+    async fn apply_policy(
         &self,
         ctx: &Context,
         world: &World,
@@ -153,9 +162,9 @@ impl BrowserKind {
             name: policy.metadata.name.as_deref().unwrap_or_default(),
             ..self.browser(ctx, world)
         };
-        Ok(match target.create::<Value>(policy, CREATE_POLICY).await? {
-            // Its name has the Browser's UID: it is ours.
-            Stored::Object(_) | Stored::Exists => ActionOutcome::PolicyCreated,
+        // It may be there from an attempt when the BrowserConfig said something else.
+        Ok(match target.apply::<Value>(policy, APPLY_POLICY).await? {
+            Stored::Object(_) | Stored::Exists => ActionOutcome::PolicyApplied,
             Stored::Invalid(sentence) => {
                 ActionOutcome::PodRejected(PodRejection::Invalid(sentence))
             }
@@ -171,7 +180,7 @@ impl BrowserKind {
         ctx: &Context,
         world: &World,
         pod: &Pod,
-        pool: Option<&Pool>,
+        from: Option<&FromPool>,
     ) -> Result<ActionOutcome, Error> {
         let pod = match serde_json::to_value(pod) {
             Ok(pod) => pod,
@@ -190,22 +199,31 @@ impl BrowserKind {
             Err(rejected) => return Ok(ActionOutcome::PodRejected(rejected.rejection)),
         };
         let mut cold = None;
-        if let Some(pool) = pool {
-            match self.take_warm(ctx, world, pool, &pod).await? {
+        if let Some(from) = from {
+            match self.take_warm(ctx, world, from, &pod).await? {
                 Ok(taken) => {
-                    self.begins(ctx, world, pool, WARM);
+                    self.begins(ctx, world, from, None);
                     return Ok(ActionOutcome::PodTaken(taken, remarks));
                 }
                 Err(why) => cold = Some(why),
             }
         }
         let target = self.pod(ctx, world);
+        let owner = world.browser.metadata.uid.as_deref().unwrap_or_default();
+        if from.is_some() {
+            // Or the next pass might take a warm pod besides.
+            self.memory.warm.attempts(owner, target.name);
+        }
         let stored = target.create::<SeenPod>(&pod, CREATE_POD).await?;
+        if !matches!(stored, Stored::Unanswered(_)) {
+            self.memory.warm.settled(owner);
+        }
         Ok(match stored {
             Stored::Object(created) => {
-                if let Some(pool) = pool {
-                    self.begins(ctx, world, pool, COLD);
+                if let Some(from) = from {
+                    self.begins(ctx, world, from, cold.as_ref());
                 }
+                let cold = cold.map(|why| why.to_string());
                 ActionOutcome::PodCreated(Arc::from(created), remarks, cold)
             }
             Stored::Exists => match self.read_pod(ctx, world).await? {
@@ -228,13 +246,13 @@ impl BrowserKind {
         pod: Value,
         request: PodRequest,
     ) -> Result<(Value, Vec<String>), RejectedPod> {
-        let claims = self.mutator.takes_claims();
-        let claim = claims.then(|| PodRequest {
-            later: Some(Arc::new(LaterChange::claim())),
-            ..request.clone()
-        });
-        let mut passed = self.mutator.mutate(pod, request).await?;
-        if let Some(claim) = claim {
+        let mut passed = self.mutator.mutate(pod, request.clone()).await?;
+        // The chain may be another one than before that pod had its turn.
+        if self.mutator.takes_claims() {
+            let claim = PodRequest {
+                later: Some(Arc::new(LaterChange::claim())),
+                ..request
+            };
             let claimed = self.mutator.mutate(passed.pod, claim).await?;
             passed.pod = claimed.pod;
             passed.runs.extend(claimed.runs);
@@ -242,12 +260,16 @@ impl BrowserKind {
         Ok((passed.pod, remarks(&passed.runs)))
     }
 
-    /// Notes that a session began for which there might have been a warm pod.
-    fn begins(&self, ctx: &Context, world: &World, pool: &Pool, how: &'static str) {
-        self.metrics.sessions.of([how]).inc();
-        self.memory.warm.began(pool, ctx.clock.now());
+    /// Notes that a session began for which there might have been a warm pod, and why it took none.
+    fn begins(&self, ctx: &Context, world: &World, from: &FromPool, cold: Option<&Cold>) {
+        self.metrics.sessions.of([metrics::start(cold)]).inc();
+        if matches!(cold, Some(Cold::Differs(_))) {
+            // More warm pods would not help it.
+            return;
+        }
+        self.memory.warm.began(&from.id, ctx.clock.now());
         let namespace = world.browser.metadata.namespace.as_deref();
-        self.caches.configs.wake(namespace, &pool.config);
+        self.caches.configs.wake(namespace, &from.id.config);
     }
 
     async fn delete_pod(

@@ -7,6 +7,7 @@ use std::fmt;
 use std::fmt::Display;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, PodCondition};
 use podloom_api::{ContainerState, Phase, names};
 use podloom_engine::events::Notice;
@@ -369,6 +370,13 @@ pub(crate) fn of_running(pod: &SeenPod) -> Option<Cause> {
         .find(|(_, state)| state.exit_code != 0)
         .unwrap_or(first);
     Some(Cause::Exited(exit(container, state)))
+}
+
+/// Returns when the last container of a pod ended, of those that did.
+pub(crate) fn finished(pod: &SeenPod) -> Option<Timestamp> {
+    let ended = all_statuses(pod).into_iter().filter_map(terminated);
+    let times = ended.filter_map(|ended| Some(ended.finished_at.as_ref()?.0));
+    times.max()
 }
 
 /// Returns the scheduler's sentence about a pod that fits no node.

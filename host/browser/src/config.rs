@@ -20,10 +20,9 @@ use podloom_mutation::PodMutator;
 use serde::Serialize;
 
 use crate::kind::{Caches, Resources};
-use crate::pod::SeenPod;
 use crate::render::{Acceptance, ConfigRef, accept_one, merged_size};
 use crate::warm::WarmMemory;
-use crate::warm::keep::{Step, Warm};
+use crate::warm::pools::{Created, PoolAction, Pools};
 
 /// How much work a plan may be without a thread of its own: it takes a few milliseconds. More would delay probes and the Lease.
 const LIGHT: usize = 128 << 10;
@@ -66,11 +65,9 @@ impl Kind for BrowserConfigKind {
         let mut world = World {
             config: config.clone(),
             all,
-            warm: Warm::default(),
+            pools: Pools::default(),
         };
-        if config.metadata.deletion_timestamp.is_none() {
-            world.warm = self.warm(ctx, &world).await;
-        }
+        world.pools = self.pools(ctx, &world).await;
         Ok(world)
     }
 
@@ -107,8 +104,8 @@ impl Kind for BrowserConfigKind {
                 self.memory.has_written(uid, ctx.clock.now());
                 Ok(Outcome::Written(written))
             }
-            Action::Warm(Step::Make { pool, count }) => self.make(ctx, world, pool, *count).await,
-            Action::Warm(Step::Drop(doomed)) => self.drop_pods(ctx, world, doomed).await,
+            Action::Pools(PoolAction::Create(lacking)) => self.create(ctx, world, lacking).await,
+            Action::Pools(PoolAction::Delete(doomed)) => self.delete(ctx, world, doomed).await,
         }
     }
 
@@ -116,15 +113,15 @@ impl Kind for BrowserConfigKind {
         match outcome {
             Outcome::Written(None) => {
                 let uid = world.config.metadata.uid.as_deref();
-                self.memory.forget(uid.unwrap_or_default());
+                self.memory.keep_only(uid.unwrap_or_default(), &[]);
                 return Remains::Unknown;
             }
             Outcome::Written(Some(config)) => {
                 world.config = *config;
                 return Remains::of(&world.config.metadata);
             }
-            Outcome::Made(pods, refused) => world.warm.made(pods, refused),
-            Outcome::Dropped(uids) => world.warm.dropped(&uids),
+            Outcome::Created(created) => world.pools.created(created),
+            Outcome::Deleted(uids) => world.pools.deleted(&uids),
         }
         Remains::Object
     }
@@ -143,18 +140,18 @@ pub(crate) enum Action {
     Release(MetadataPatch),
     /// Write the status.
     WriteStatus(Box<BrowserConfigStatus>),
-    /// Make or delete warm pods.
-    Warm(Step),
+    /// Create or delete warm pods.
+    Pools(PoolAction),
 }
 
 /// What an action came to.
 pub(crate) enum Outcome {
     /// The BrowserConfig as it is now; none if it is gone.
     Written(Option<Box<BrowserConfigObject>>),
-    /// These warm pods were made, and others were refused for this reason.
-    Made(Vec<Arc<SeenPod>>, Option<String>),
+    /// These warm pods were created.
+    Created(Vec<Created>),
     /// The pods of these UIDs are being deleted, or are somebody's.
-    Dropped(Vec<String>),
+    Deleted(Vec<String>),
 }
 
 /// A BrowserConfig among those of its namespace.
@@ -162,8 +159,8 @@ pub(crate) struct World {
     pub(crate) config: BrowserConfigObject,
     /// All BrowserConfigs of the namespace, itself among them unless the cache is behind.
     pub(crate) all: Vec<Arc<Readable<BrowserConfigObject>>>,
-    /// Its pods that wait for sessions.
-    pub(crate) warm: Warm,
+    /// Its warm pods.
+    pub(crate) pools: Pools,
 }
 
 impl World {
@@ -196,6 +193,9 @@ pub(crate) fn plan(world: &World, now: Timestamp) -> Plan<Action> {
     let metadata = &config.metadata;
     // The write's own event makes the next plan, if there is anything to do yet.
     let nothing = Plan::wait(Then::Change);
+    if let Some(action) = world.pools.action(now) {
+        return Plan::act(Action::Pools(action));
+    }
     if metadata.deletion_timestamp.is_some() {
         let release = MetadataPatch::without(metadata, names::finalizer::BROWSER_CONFIG);
         return Plan {
@@ -203,50 +203,54 @@ pub(crate) fn plan(world: &World, now: Timestamp) -> Plan<Action> {
             ..nothing
         };
     }
-    if let Some(step) = world.warm.step(now) {
-        return Plan::act(Action::Warm(step));
-    }
     let acceptance = acceptance(world);
     let wanted = status(world, &acceptance, now);
     if let Some(then) = rest(world, &wanted, now) {
         return Plan::wait(then);
     }
     let notices = [notice(config, &acceptance), warm_notice(config, &wanted)];
+    let plan = match world.pools.refused() {
+        None => nothing,
+        // The same pass goes on, to try again later and later.
+        Some(_) => Plan::wait(Then::GoOn),
+    };
     Plan {
         action: Some(Action::WriteStatus(Box::new(wanted))),
-        ..nothing.with_notices(notices.into_iter().flatten())
+        ..plan.with_notices(notices.into_iter().flatten())
     }
 }
 
 /// Returns when to look again, if the status is as it should be, or waits because only the number of warm pods has changed.
 fn rest(world: &World, wanted: &BrowserConfigStatus, now: Timestamp) -> Option<Then> {
     let seen = world.config.status.as_ref();
-    let message = |status: &BrowserConfigStatus| status.warm.as_ref()?.message.clone();
     let held = seen
-        .filter(|seen| message(seen) == message(wanted))
-        .filter(|seen| seen.warm.is_some() && wanted.warm.is_some())
-        .filter(|seen| {
-            let warm = wanted.warm.clone();
-            **seen != *wanted
-                && BrowserConfigStatus {
-                    warm,
-                    ..(*seen).clone()
-                } == *wanted
-        })
-        .and_then(|_| world.warm.holds_back(now));
+        .filter(|seen| differ_in_numbers(seen, wanted))
+        .and_then(|_| world.pools.holds_back(now));
     if held.is_none() && seen != Some(wanted) {
         return None;
     }
-    if let Some(message) = &world.warm.refused {
+    if let Some(refused) = world.pools.refused() {
         return Some(Then::Retry {
             reason: names::reason::WARM_PODS_FAILED,
-            message: message.clone(),
+            message: refused.to_owned(),
             until: Timestamp::MAX,
         });
     }
-    let next = world.warm.next(now);
+    let next = world.pools.next(now);
     let times = held.into_iter().chain(next);
     Some(times.min().map_or(Then::Change, Then::At))
+}
+
+/// Whether two statuses differ in the number of warm pods alone.
+fn differ_in_numbers(seen: &BrowserConfigStatus, wanted: &BrowserConfigStatus) -> bool {
+    let rest = |status: &BrowserConfigStatus| {
+        let mut status = status.clone();
+        if let Some(warm) = &mut status.warm {
+            (warm.ready, warm.wanted) = (0, 0);
+        }
+        status
+    };
+    seen != wanted && rest(seen) == rest(wanted)
 }
 
 /// Warns of what is in the way of warm pods, unless the status said so before.
@@ -292,7 +296,7 @@ fn status(world: &World, acceptance: &Acceptance<'_>, now: Timestamp) -> Browser
             now,
         )),
         observed_generation: generation,
-        warm: world.warm.status(now),
+        warm: world.pools.status(now),
     }
 }
 

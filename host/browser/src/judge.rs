@@ -5,18 +5,18 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use podloom_api::{Phase, SelenosisKind};
+use kube::core::ObjectMeta;
+use podloom_api::{Phase, SelenosisKind, SessionNetworkPolicy, names};
 use podloom_engine::TRACES;
 use podloom_engine::plan::{Plan, later};
 use podloom_mutation::PodRejection;
 
 use super::cause;
 use super::cause::Cause;
-use super::guard;
 use super::pod::{SeenPod, instant};
-use super::render::{ConfigRef, Pair, ResolveError, Resolved, render_pod, resolve};
-use super::warm::Pool;
+use super::policy;
+use super::render::{ConfigRef, Pair, ResolveError, Resolved, max_age, render_pod, resolve};
+use super::warm::{FromPool, PoolId};
 use super::world::{Action, PodDeletion, Timeouts, World};
 
 /// For how long at least creating a pod is tried, from when this process first sees the Browser.
@@ -44,7 +44,7 @@ pub(crate) enum Verdict {
 pub(crate) struct Wanted {
     pub(crate) pod: Pod,
     /// The warm pods of which it can take one instead, if its BrowserConfig has some.
-    pub(crate) pool: Option<Pool>,
+    pub(crate) from: Option<FromPool>,
     /// The NetworkPolicy that has to be there first, if its BrowserConfig asks for one.
     pub(crate) policy: Option<NetworkPolicy>,
 }
@@ -110,15 +110,12 @@ fn without_pod(world: &World, timeouts: &Timeouts, now: Timestamp) -> Verdict {
     let browser = &world.browser;
     let render = || render_pod(world.api, &browser.metadata, &browser.spec, &resolved);
     match tracing::trace_span!(target: TRACES, "render").in_scope(render) {
-        Ok(pod) => {
-            let owners = pod.metadata.owner_references.as_deref();
-            let owner = owners.and_then(<[OwnerReference]>::first);
+        Ok(mut pod) => {
             let policy = resolved
                 .network_policy
-                .zip(owner)
-                .map(|(policy, owner)| guard::of_session(policy, &browser.metadata, owner.clone()));
+                .and_then(|policy| behind(policy, &mut pod, &browser.metadata));
             Verdict::Create(Box::new(Wanted {
-                pool: pool_of(&configs, &resolved),
+                from: pool_of(&configs, &resolved),
                 policy,
                 pod,
             }))
@@ -127,17 +124,34 @@ fn without_pod(world: &World, timeouts: &Timeouts, now: Timestamp) -> Verdict {
     }
 }
 
+/// Puts a pod behind the NetworkPolicy of its session.
+fn behind(
+    policy: &SessionNetworkPolicy,
+    pod: &mut Pod,
+    browser: &ObjectMeta,
+) -> Option<NetworkPolicy> {
+    let owner = pod.metadata.owner_references.as_ref()?.first()?.clone();
+    let labels = pod.metadata.labels.get_or_insert_default();
+    labels.insert(names::label::SESSION.to_owned(), browser.uid.clone()?);
+    Some(policy::of_session(policy, browser, owner))
+}
+
 /// The pool that has warm pods of what was found, if the BrowserConfig wants any.
-fn pool_of(configs: &[ConfigRef<'_>], resolved: &Resolved<'_>) -> Option<Pool> {
+fn pool_of(configs: &[ConfigRef<'_>], resolved: &Resolved<'_>) -> Option<FromPool> {
     let mut configs = configs.iter();
     let config = configs.find(|it| it.metadata.name.as_deref() == Some(resolved.config))?;
     let Pair { browser, version } = resolved.pair;
-    config.spec.warm.as_ref()?.get(browser)?.get(version)?;
-    Some(Pool {
+    let pool = config.spec.warm.as_ref()?.get(browser)?.get(version)?;
+    let id = PoolId {
         config: resolved.config.to_owned(),
         uid: config.metadata.uid.clone()?,
         browser: browser.to_owned(),
         version: version.to_owned(),
+    };
+    Some(FromPool {
+        id,
+        max_age: max_age(pool),
+        policy: resolved.network_policy.cloned(),
     })
 }
 
@@ -272,7 +286,7 @@ pub(crate) fn confirmed(world: &World, plan: Plan<Action>) -> Plan<Action> {
         // As long as nobody has looked for the pod, it would seem to be lost, or be left behind.
         Some(_) if world.learned.pod_unknown => Plan::act(Action::ConfirmPod),
         // A cache may still show a session as new that is over.
-        Some(Action::CreatePod(_) | Action::TakePod { .. } | Action::CreatePolicy(_))
+        Some(Action::CreatePod(_) | Action::TakePod { .. } | Action::ApplyPolicy(_))
             if !world.learned.browser_confirmed =>
         {
             Plan::act(Action::ReadBrowser)

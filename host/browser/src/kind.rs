@@ -173,18 +173,19 @@ impl Kind for BrowserKind {
                 world.pod = pod;
                 if let Some(configs) = configs {
                     world.configs = configs;
-                    // It was about a pod from the old configuration.
+                    // They were about a pod from the old configuration.
                     world.learned.rejection = None;
+                    world.learned.policy_applied = false;
                 }
             }
-            ActionOutcome::PolicyCreated => world.learned.policy_created = true,
+            ActionOutcome::PolicyApplied => world.learned.policy_applied = true,
             ActionOutcome::PodCreated(pod, _, cold) => {
                 world.learned.cold = cold;
                 self.made(world, pod);
             }
             ActionOutcome::PodTaken(pod, _) => self.made(world, pod),
             ActionOutcome::StrayDeleted(stray) => {
-                world.strays.retain(|pod| uid_of(&pod.metadata) != stray);
+                world.own_pods.retain(|pod| uid_of(&pod.metadata) != stray);
             }
             ActionOutcome::PodExists(pod) => self.found(world, pod),
             ActionOutcome::PodRejected(refusal) => world.learned.rejection = Some(refusal),
@@ -303,7 +304,7 @@ impl BrowserKind {
             api: self.api,
             configs: self.caches.configs.all_in(metadata.namespace.as_deref()),
             pod: None,
-            strays: Vec::new(),
+            own_pods: Vec::new(),
             pod_is_watched: false,
             first_seen: None,
             lacks_config_since: None,
@@ -330,21 +331,24 @@ impl BrowserKind {
             // it.
             other => other.is_some(),
         };
-        let mut is_overdue = false;
+        let mut overdue = None;
         match self.memory.created_pod(metadata) {
             Some((pod, false)) => world.pod = Some(pod),
             Some((pod, true)) => {
-                is_overdue = true;
                 world.learned.created.clone_from(&pod.metadata.uid);
+                overdue = Some(pod);
             }
             None => {}
         }
         let may_hide = self.may_hide(&world, is_taken);
-        if world.pod.is_none() && (is_overdue || may_hide) {
-            world.pod = self.read_pod(ctx, &world).await?;
+        if world.pod.is_none() && (overdue.is_some() || may_hide) {
+            let overdue = overdue.as_ref().map(|pod| &pod.metadata);
+            let name = overdue.and_then(|it| it.name.as_deref());
+            let name = name.unwrap_or_else(|| world.pod_name());
+            world.pod = self.read_pod_named(ctx, &world, name).await?;
         }
         if world.lacks_pod()
-            && let Some(pod) = self.doubtful_pod(ctx, &world).await?
+            && let Some(pod) = self.attempted_pod(ctx, &world).await?
         {
             self.found(&mut world, pod);
         }
@@ -403,10 +407,17 @@ impl BrowserKind {
         let names = taken.iter().map(String::as_str).chain([world.name()]);
         let pods = names.filter_map(|name| self.caches.pods.get(namespace, name));
         let pods: Vec<_> = pods.filter(|pod| world.owns(pod)).collect();
-        world.strays.clone_from(&pods);
+        world.own_pods.clone_from(&pods);
         let is_own = cached.as_ref().is_some_and(|pod| world.owns(pod));
-        if is_own || world.had_pod() {
+        if is_own {
             return cached;
+        }
+        if world.had_pod() {
+            // The status may name it by its UID alone.
+            let noted = world.pod_uid();
+            let mut pods = pods.into_iter();
+            let found = pods.find(|pod| pod.metadata.uid.as_deref() == noted);
+            return found.or(cached);
         }
         // Its status may come from before it took a pod. What this process has created for it comes first.
         let created = self.memory.created_pod(metadata);
@@ -422,8 +433,20 @@ impl BrowserKind {
         ctx: &Context,
         world: &World,
     ) -> Result<Option<Arc<SeenPod>>, Error> {
-        let read = self.pod(ctx, world).read::<SeenPod>(READ_POD).await?;
-        Ok(read.map(Arc::new))
+        self.read_pod_named(ctx, world, world.pod_name()).await
+    }
+
+    pub(super) async fn read_pod_named(
+        &self,
+        ctx: &Context,
+        world: &World,
+        name: &str,
+    ) -> Result<Option<Arc<SeenPod>>, Error> {
+        let target = Target {
+            name,
+            ..self.pod(ctx, world)
+        };
+        Ok(target.read::<SeenPod>(READ_POD).await?.map(Arc::new))
     }
 
     /// The pod of the Browser's name, or the warm one that it has taken.

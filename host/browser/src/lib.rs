@@ -4,13 +4,13 @@
 mod act;
 mod cause;
 mod config;
-mod guard;
 mod judge;
 mod kind;
 mod memory;
 mod metrics;
 mod plan;
 mod pod;
+mod policy;
 pub mod render;
 mod status;
 pub mod validate;

@@ -148,7 +148,7 @@ impl Memory {
     pub(crate) fn forget(&self, browser: &ObjectMeta) {
         let mut entries = lock(&self.entries);
         entries.remove(uid(browser));
-        self.warm.doubts(uid(browser), None);
+        self.warm.settled(uid(browser));
         entries.retain(|_, entry| entry.at.is_some_and(|at| at.elapsed() < FORGET));
         if entries.is_empty() {
             entries.shrink_to_fit();

@@ -14,16 +14,26 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::cause::Cause;
+use super::warm::Cold;
 use super::world::World;
 use super::world::{Action, ActionOutcome};
 
 /// From a tenth of a second to a quarter of an hour, doubling.
 const START_BUCKETS: Histograms = Histograms(0.1, 2.0, 14);
 
-/// A session that took a warm pod.
-pub(super) const WARM: &str = "warm";
-/// A session that did not, though its BrowserConfig has some.
-pub(super) const COLD: &str = "cold";
+/// How a session began for which there might have been a warm pod: with one, or why without.
+const STARTS: [[&str; 1]; 4] = [["warm"], ["none_ready"], ["differs"], ["refused"]];
+
+/// Returns how it began, for the metric.
+pub(super) fn start(cold: Option<&Cold>) -> &'static str {
+    let [[warm], [none_ready], [differs], [refused]] = STARTS;
+    match cold {
+        None => warm,
+        Some(Cold::NoneReady) => none_ready,
+        Some(Cold::Differs(_)) => differs,
+        Some(Cold::Refused(_)) => refused,
+    }
+}
 
 /// The name of the controller.
 pub(super) const CONTROLLER: &str = "browser";
@@ -32,7 +42,7 @@ metrics! {
     /// Starts and failures of sessions.
     pub struct BrowserMetrics {
         start: Histogram = "browser_start" Seconds, "Time from a Browser's creation until it runs", histogram(START_BUCKETS);
-        pub(super) sessions: By<1> = "browser_warm_sessions", "Sessions of browsers with warm pods, by whether they took one (warm) or not (cold)", By::new(["start"]).from_zero([[WARM], [COLD]]);
+        pub(super) sessions: By<1> = "browser_warm_sessions", "Sessions of browsers with warm pods, by whether they took one (warm), or why not", By::new(["start"]).from_zero(STARTS);
         failures: By<1> = "browser_failures", "Browsers that failed, by the reason of their Event", By::new(["reason"]);
     }
 }
@@ -163,10 +173,13 @@ impl<'a> Milestone<'a> {
         match self {
             Self::Running => {
                 ended("session starts", None);
-                let pod = world.own_pod();
-                let seconds = pod.and_then(|pod| age_of(&pod.metadata, now));
-                let pod_uid = pod.and_then(|pod| pod.metadata.uid.as_deref());
-                tracing::trace!(target: TRACES, trace = uid, step = "pod starts", seconds, namespace, pod = world.pod_name(), pod_uid);
+                // A warm pod started before anybody wanted the session.
+                let pod = world.own_pod().filter(|pod| pod.warm.is_none());
+                if let Some(pod) = pod {
+                    let seconds = age_of(&pod.metadata, now);
+                    let pod_uid = pod.metadata.uid.as_deref();
+                    tracing::trace!(target: TRACES, trace = uid, step = "pod starts", seconds, namespace, pod = name, pod_uid);
+                }
             }
             Self::Ended(cause) => {
                 let is_failed = cause.phase() == Phase::Failed;

@@ -57,14 +57,14 @@ fn next_step(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan<Action>
     let verdict = judge(world, timeouts, now);
     match verdict {
         Verdict::Create(wanted) => {
-            let Wanted { pod, pool, policy } = *wanted;
-            if let Some(policy) = policy.filter(|_| !world.learned.policy_created) {
-                return Plan::act(Action::CreatePolicy(Box::new(policy)));
+            let Wanted { pod, from, policy } = *wanted;
+            if let Some(policy) = policy.filter(|_| !world.learned.policy_applied) {
+                return Plan::act(Action::ApplyPolicy(Box::new(policy)));
             }
             let created = format!("created pod {}", world.name());
             let pod = Box::new(pod);
-            let action = match pool {
-                Some(pool) => Action::TakePod { pod, pool },
+            let action = match from {
+                Some(from) => Action::TakePod { pod, from },
                 None => Action::CreatePod(pod),
             };
             return Plan::act(action)
@@ -91,8 +91,8 @@ fn next_step(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan<Action>
 /// The deletion of a warm pod that the session has taken though it has another: a request came late. Nobody was told of it.
 fn stray(world: &World) -> Option<Action> {
     let noted = world.status()?.pod_uid.as_deref()?;
-    let mut strays = world.strays.iter();
-    let stray = strays.find(|pod| {
+    let mut own = world.own_pods.iter();
+    let stray = own.find(|pod| {
         let uid = pod.metadata.uid.as_deref();
         world.owns(pod) && uid != Some(noted) && pod.metadata.deletion_timestamp.is_none()
     })?;

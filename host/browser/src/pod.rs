@@ -38,7 +38,9 @@ pub(crate) fn instant(time: Option<&Time>, now: Timestamp) -> Timestamp {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WarmMark {
     /// The hash of the recipe that it was made from.
-    pub(crate) hash: String,
+    pub(crate) recipe: String,
+    /// The label with its BrowserConfig; empty once a session has taken it.
+    pub(crate) config: String,
     /// The label with its browser.
     pub(crate) browser: String,
     /// The label with its version.
@@ -56,7 +58,8 @@ impl WarmMark {
             value.cloned().unwrap_or_default()
         };
         Some(Box::new(Self {
-            hash: annotations?.get(names::annotation::WARM)?.clone(),
+            recipe: annotations?.get(names::annotation::RECIPE)?.clone(),
+            config: label(names::label::WARM),
             browser: label(names::label::BROWSER_NAME),
             version: label(names::label::BROWSER_VERSION),
         }))

@@ -21,8 +21,8 @@ pub use options::OptionsError;
 pub use pod::{RenderError, browser_labels, hostname, merged_size, owner_of_session, render_pod};
 pub use resolve::{ConfigRef, Missing, Pair, ResolveError, Resolved, resolve};
 
-pub(super) use accept::{LEAST_AGE, MERGED_MAX};
-pub(super) use check::{FOUND_MAX, warm_problem};
+pub(super) use accept::{MERGED_MAX, POOLS_MAX, max_age, pools};
+pub(super) use check::{FOUND_MAX, is_of_session, warm_problem};
 pub(super) use options::{check_options, unknown_options};
 pub(super) use pod::EffectiveDigest;
 pub(super) use resolve::resolve_pair;

@@ -1,28 +1,31 @@
 //! Warm pods: pods of a BrowserConfig that run before anybody asks for them, and wait for a session.
 //!
-//! The BrowserConfig's controller keeps them (`keep` says how many, `config/make.rs` makes them). A Browser takes one in place of creating
+//! The BrowserConfig's controller keeps them (`pools` says how many, `config/make.rs` creates them). A Browser takes one in place of creating
 //! a pod (`act/take.rs`): if, and only if, the pod that would be created for it has the very same spec. So whatever a session, its options,
 //! the configuration or the chain ask for, a warm pod is what a new one would be.
 
 mod demand;
-pub(crate) mod keep;
 mod memory;
+pub(crate) mod pools;
 
 use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
 
-use podloom_api::{Phase, names};
+use podloom_api::{Phase, SessionNetworkPolicy, names};
 use podloom_engine::cache::Watch;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 pub(crate) use self::memory::WarmMemory;
 use crate::cause;
 use crate::pod::SeenPod;
+use crate::render::hostname;
 
-/// The warm pods of one browser and version of a BrowserConfig.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct Pool {
+/// Which warm pods: those of one browser and version of a BrowserConfig.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub(crate) struct PoolId {
     /// The name of the BrowserConfig.
     pub(crate) config: String,
     /// The UID of the BrowserConfig.
@@ -33,14 +36,52 @@ pub(crate) struct Pool {
     pub(crate) version: String,
 }
 
-impl Pool {
-    /// Whether a pod was made for this pool. One that a session has taken has another owner.
+impl PoolId {
+    /// Whether a pod was created for this pool. One that a session has taken has another owner.
     pub(crate) fn has(&self, pod: &SeenPod) -> bool {
         pod.controller() == Some(&self.uid)
             && pod.warm.as_ref().is_some_and(|it| {
-                it.browser == names::label_value(&self.browser)
+                it.config == names::label_value(&self.config)
+                    && it.browser == names::label_value(&self.browser)
                     && it.version == names::label_value(&self.version)
             })
+    }
+
+    /// Whether the pods of both have the same labels.
+    pub(crate) fn looks_like(&self, other: &Self) -> bool {
+        names::label_value(&self.browser) == names::label_value(&other.browser)
+            && names::label_value(&self.version) == names::label_value(&other.version)
+    }
+}
+
+/// The warm pods that a session may take one of.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct FromPool {
+    pub(crate) id: PoolId,
+    /// How old a pod may be.
+    pub(crate) max_age: Duration,
+    /// What the BrowserConfig says about connections: a pod that waited behind something else is not for this session.
+    pub(crate) policy: Option<SessionNetworkPolicy>,
+}
+
+/// Why a session takes no warm pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Cold {
+    /// None is ready, or others were faster.
+    NoneReady,
+    /// This place of the session's pod is another one than in the warm pods.
+    Differs(String),
+    /// The API server refused the patch.
+    Refused(String),
+}
+
+impl fmt::Display for Cold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoneReady => f.write_str("no warm pod is ready"),
+            Self::Differs(place) => write!(f, "{place} is not that of the warm pods"),
+            Self::Refused(sentence) => f.write_str(sentence),
+        }
     }
 }
 
@@ -48,57 +89,71 @@ impl Pool {
 #[derive(Debug)]
 pub(crate) struct Recipe {
     pub(crate) pod: Value,
-    /// The hash of the whole pod, but for its names: only pods of this recipe are given to sessions.
+    /// What the BrowserConfig says about connections.
+    pub(crate) policy: Option<SessionNetworkPolicy>,
+    /// The hash of both, but for names and the stamps of the chain: only pods of this recipe are given to sessions.
     pub(crate) hash: String,
     /// The hash of all that cannot change in a pod that runs: it has to be that of the session's pod.
-    pub(crate) spec: String,
+    spec: String,
 }
 
 impl Recipe {
-    /// Returns that of a pod, which waits behind a NetworkPolicy or not.
-    pub(crate) fn of(pod: Value, is_guarded: bool) -> Self {
-        let spec = hash_of_spec(&pod);
+    pub(crate) fn of(pod: Value, policy: Option<SessionNetworkPolicy>) -> Self {
+        let spec = short_hash(&[&spec_of(&pod)]);
         let metadata = &pod["metadata"];
+        let mut annotations = metadata["annotations"].clone();
+        if let Some(annotations) = annotations.as_object_mut() {
+            // A claim writes those of the session's pod.
+            annotations.remove(names::annotation::CHAIN);
+            annotations.remove(names::annotation::MUTATIONS);
+        }
         let hash = short_hash(&[
-            &spec,
-            &is_guarded.to_string(),
-            &metadata["labels"].to_string(),
-            &metadata["annotations"].to_string(),
+            &Value::from(&*spec),
+            &metadata["labels"],
+            &annotations,
+            &json!(policy),
         ]);
-        Self { pod, hash, spec }
+        Self {
+            pod,
+            policy,
+            hash,
+            spec,
+        }
+    }
+
+    /// Returns the first place where a pod differs from a warm one in what cannot change; none if it does not.
+    pub(crate) fn difference(&self, pod: &Value) -> Option<String> {
+        let spec = spec_of(pod);
+        if self.spec == short_hash(&[&spec]) {
+            return None;
+        }
+        let place = differing(&spec_of(&self.pod), &spec, "spec".to_owned());
+        Some(place.unwrap_or_else(|| "spec".to_owned()))
     }
 }
 
-/// Returns the hash of a spec, but for the host name, which is the pod's own in any case.
-pub(crate) fn hash_of_spec(pod: &Value) -> String {
-    let fields = pod["spec"].as_object().into_iter().flatten();
-    let fields = fields.filter(|(field, _)| *field != "hostname");
-    let texts: Vec<_> = fields
-        .map(|(field, value)| format!("{field}:{value}"))
-        .collect();
-    short_hash(&texts.iter().map(String::as_str).collect::<Vec<_>>())
+/// The spec of a pod, without a host name that is made from the pod's own name.
+fn spec_of(pod: &Value) -> Value {
+    let mut spec = pod["spec"].clone();
+    let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+    if spec["hostname"] == hostname(name)
+        && let Some(spec) = spec.as_object_mut()
+    {
+        spec.remove("hostname");
+    }
+    spec
 }
 
 /// Returns 32 hex digits.
-fn short_hash(texts: &[&str]) -> String {
+fn short_hash(values: &[&Value]) -> String {
     let mut hash = Sha256::new();
-    for text in texts {
-        hash.update(text);
+    for value in values {
+        hash.update(value.to_string());
         hash.update([0]);
     }
     let digest = hash.finalize();
     let bytes = digest.iter().take(16);
     bytes.map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Returns the first place where a pod differs from a warm one in what cannot change.
-pub(crate) fn difference(warm: &Value, pod: &Value) -> Option<String> {
-    let spec = |pod: &Value| {
-        let mut spec = pod["spec"].clone();
-        spec.as_object_mut()?.remove("hostname");
-        Some(spec)
-    };
-    differing(&spec(warm)?, &spec(pod)?, "spec".to_owned())
 }
 
 fn differing(one: &Value, other: &Value, path: String) -> Option<String> {

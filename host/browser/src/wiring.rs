@@ -58,7 +58,9 @@ pub async fn begin(
     let browsers = Cache::new(scopes, browsers);
     let caches = caches(scopes, &resources, namespaces);
     let (memory, changed) = (Memory::default(), Wakes::default());
-    memory.warm.listen(&caches.warm, &caches.pods);
+    memory
+        .warm
+        .listen(&caches.configs, &caches.warm, &caches.pods);
     remember(&caches.pods, &browsers, memory.clone());
     note_changes(&caches.configs, changed.clone());
     let of_browsers = Wiring::<BrowserKind>::new(&browsers)

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::cause::{Cause, Disruption};
 use super::pod::{SeenPod, instant};
-use super::warm::Pool;
+use super::warm::FromPool;
 
 /// A Browser, and what there is around it.
 #[derive(Clone)]
@@ -26,8 +26,8 @@ pub(crate) struct World {
     pub(crate) configs: Vec<Arc<Readable<BrowserConfigObject>>>,
     /// The pod of its name, or the warm one that it has taken. None means that there is none, not that it was not looked up.
     pub(crate) pod: Option<Arc<SeenPod>>,
-    /// Warm pods that it has taken besides: one is enough.
-    pub(crate) strays: Vec<Arc<SeenPod>>,
+    /// All pods that the watch shows as its own, if it has taken a warm one.
+    pub(crate) own_pods: Vec<Arc<SeenPod>>,
     /// Whether the cache shows that pod, so that its changes start a pass.
     pub(crate) pod_is_watched: bool,
     /// When this process first saw the Browser waiting for a pod.
@@ -50,7 +50,7 @@ pub(crate) struct Learned {
     /// The UID of the pod that was created, though the status does not say so yet.
     pub(crate) created: Option<String>,
     /// The NetworkPolicy of the session is there.
-    pub(crate) policy_created: bool,
+    pub(crate) policy_applied: bool,
     /// Why the session took no warm pod, though there are some.
     pub(crate) cold: Option<String>,
     /// Why the pod was not created.
@@ -182,12 +182,12 @@ pub(crate) enum Action {
         #[serde(skip)]
         end: Option<Cause>,
     },
-    /// Create the NetworkPolicy of the session.
-    CreatePolicy(Box<NetworkPolicy>),
+    /// Apply the NetworkPolicy of the session.
+    ApplyPolicy(Box<NetworkPolicy>),
     /// Pass the pod through the plugin chain and create the result.
     CreatePod(Box<Pod>),
     /// Do the same, but take a warm pod of this pool instead if there is one that would be the same.
-    TakePod { pod: Box<Pod>, pool: Pool },
+    TakePod { pod: Box<Pod>, from: FromPool },
     /// Delete the pod of that UID.
     DeletePod { uid: String, how: PodDeletion },
     /// Delete a warm pod that was taken though the session has its pod.
@@ -204,7 +204,7 @@ impl Action {
             Self::ConfirmPod | Self::ConfirmAbsence => "confirm",
             Self::SetMetadata(_) => "set metadata",
             Self::WriteStatus { .. } => "write status",
-            Self::CreatePolicy(_) => "create network policy",
+            Self::ApplyPolicy(_) => "apply network policy",
             Self::CreatePod(_) => "create pod",
             Self::TakePod { .. } => "take pod",
             Self::DeletePod { .. } => "delete pod",
@@ -253,7 +253,7 @@ pub(crate) enum ActionOutcome {
         configs: Option<Vec<Arc<Readable<BrowserConfigObject>>>>,
     },
     /// The NetworkPolicy of the session is there.
-    PolicyCreated,
+    PolicyApplied,
     /// This pod was created, with these remarks of the plugins, and for this reason although there are warm ones.
     PodCreated(Arc<SeenPod>, Vec<String>, Option<String>),
     /// This warm pod was taken, with these remarks of the plugins.

@@ -257,7 +257,7 @@ impl Chain {
         let (mut pod, runs) = (pass.pod, pass.runs);
         let wants_patch = pass.request.wants_patch;
         let mut patch = wants_patch.then(|| patch(&runs, &pass.traces));
-        // The stamp says what a new pod went through. A later change passes only some plugins, and may not write annotations.
+        // The stamp says what a new pod went through. A later change passes only some plugins, so the stamp stays.
         if pass.request.later.is_none() {
             stamp::close(&mut pod, &self.digest, &pass.before, &runs, patch.as_mut())
                 .map_err(not_a_pod)?;

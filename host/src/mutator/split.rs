@@ -84,6 +84,8 @@ pub(super) struct Picked<'s> {
     pub(super) chain: Arc<Chain>,
     /// None if nobody counts.
     counted: Option<(&'s Split, Arc<Route>, Side, u64)>,
+    /// Whether the pod of a session passes a second time: it was counted the first time, and counts again only if that goes wrong.
+    is_claim: bool,
     began: Instant,
 }
 
@@ -192,6 +194,7 @@ impl Split {
             return Some(Picked {
                 chain: ours,
                 counted: None,
+                is_claim: false,
                 began,
             });
         };
@@ -199,8 +202,9 @@ impl Split {
         // A change is judged by the chain that the pod passed, as far as it says so.
         // A session gets its pod by the same chain that has made it.
         let later = request.later.as_ref();
-        let changed = later.filter(|it| it.operation != Operation::Claim);
-        let stamp = changed.and(request.annotations.get(CHAIN));
+        let is_claim = later.is_some_and(|it| it.operation == Operation::Claim);
+        let is_change = later.is_some() && !is_claim;
+        let stamp = request.annotations.get(CHAIN).filter(|_| is_change);
         let takes = match (stamp, request.owner.as_str()) {
             (Some(stamp), _) => *stamp == route.candidate && route.takes_some(),
             (None, "") => route.takes_all(),
@@ -211,10 +215,11 @@ impl Split {
             false => (ours, Side::Serving),
         };
         // Nobody gets the pod of a dry run, and changes are of pods that passed a chain before.
-        let is_counted = is_counted && !request.dry_run && request.later.is_none();
+        let is_counted = is_counted && !request.dry_run && !is_change;
         Some(Picked {
             chain,
             counted: is_counted.then(|| (self, route, side, hash(&request.owner))),
+            is_claim,
             began,
         })
     }
@@ -253,6 +258,9 @@ impl Picked<'_> {
             Some(_) => (false, true),
             None => (false, has_failed(result)),
         };
+        if self.is_claim && flags == (false, false) {
+            return;
+        }
         let mut state = lock(&split.state);
         if state.route.as_ref().map(|it| it.rollout) != Some(route.rollout) {
             return;

@@ -10,6 +10,7 @@ mod operator;
 mod portal;
 mod rollout;
 mod screen;
+mod warm;
 mod webhook;
 
 use std::io::Write;
@@ -113,7 +114,7 @@ impl Play {
 const INFRASTRUCTURE: &str = "infrastructure";
 
 /// In the order in which they are shown; the last one deletes the sessions.
-const SCENES: [Scene; 12] = [
+const SCENES: [Scene; 13] = [
     Scene {
         name: "render",
         title: "What the chain does, without a cluster",
@@ -147,6 +148,12 @@ const SCENES: [Scene; 12] = [
         title: "What a mistake looks like",
         what: "a session that no BrowserConfig serves, and what its user sees",
         play: Play::Live(|_, live| browsers::fail_one(&live.cluster)),
+    },
+    Scene {
+        name: "warm",
+        title: "Sessions that need not wait for their pods",
+        what: "sessions take pods that wait for them, beside sessions whose pods are made for them",
+        play: Play::Live(warm::show),
     },
     Scene {
         name: "webhook",

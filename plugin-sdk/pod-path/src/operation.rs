@@ -34,6 +34,7 @@ const UPDATE: [&str; 5] = [
     "/spec/initContainers/*/image",
     "/spec/tolerations",
 ];
+/// In a claim also labels: no controller finds the pod of a session by them, but for those of the host, which no plugin may write.
 const CLAIM: [&str; 2] = ["/metadata/annotations", "/metadata/labels"];
 const RESIZE: [&str; 2] = [
     "/spec/containers/*/resources",

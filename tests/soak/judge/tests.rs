@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use podloom_api::Browser;
 use serde_json::{Value, json};
@@ -58,10 +58,10 @@ fn a_browser_without_its_own_pod_waits() {
         });
         serde_json::from_value(browser).expect("a Browser")
     };
-    let pods = |uid: &str| BTreeMap::from([("a".to_owned(), Some(uid.to_owned()))]);
+    let pods = |uid: &str| BTreeSet::from([uid.to_owned()]);
     assert!(!waits(&browser("Running"), &pods("p")));
     assert!(waits(&browser("Running"), &pods("of another")));
-    assert!(waits(&browser("Running"), &BTreeMap::new()));
+    assert!(waits(&browser("Running"), &BTreeSet::new()));
     assert!(waits(&browser("Pending"), &pods("p")));
     let mut going = browser("Running");
     going.metadata.deletion_timestamp =

@@ -145,6 +145,7 @@ fn columns_are_those_that_clients_know() {
             ("StartTime", "date", ".status.startTime", None),
             ("Age", "date", ".metadata.creationTimestamp", None),
             // Only with `-o wide`.
+            ("Pod", "string", ".status.podName", Some(1)),
             ("Reason", "string", ".status.reason", Some(1)),
             ("Message", "string", ".status.message", Some(1)),
         ],

@@ -6,21 +6,29 @@ use podloom_api::names;
 use podloom_engine::answer::Patched;
 use podloom_engine::error::{Attempt, Error};
 use podloom_engine::kind::Context;
-use podloom_engine::write::Target;
+use podloom_engine::plan::later;
+use podloom_engine::write::{Deletion, Target};
 use serde_json::{Map, Value, json};
 
 use crate::kind::{BrowserKind, READ_POD};
-use crate::pod::SeenPod;
-use crate::warm::{Pool, Recipe, difference, hash_of_spec, is_ready, uid, version};
+use crate::pod::{SeenPod, instant};
+use crate::warm::{Cold, FromPool, Recipe, is_ready, uid, version};
 use crate::world::World;
 
 const TAKE_POD: Attempt = Attempt::new("TakePod", "take warm pod");
-
-/// What keeps a session from a warm pod, if nothing else does.
-const NONE_READY: &str = "no warm pod is ready";
+const DELETE_POD: Attempt = Attempt::new("DeletePod", "delete pod");
 
 /// How many pods are tried: each that is lost was taken or changed by somebody else a moment ago.
 const TRIES: usize = 3;
+
+/// What came of an attempt to take one pod.
+enum Tried {
+    Taken(Arc<SeenPod>),
+    /// It was changed or taken by somebody else.
+    Lost,
+    /// Another pod would be refused too.
+    Refused(String),
+}
 
 impl BrowserKind {
     /// Gives a Browser the oldest warm pod of a pool that is the very pod which would be created for it, or says why there is none.
@@ -35,102 +43,107 @@ impl BrowserKind {
         &self,
         ctx: &Context,
         world: &World,
-        pool: &Pool,
+        from: &FromPool,
         pod: &Value,
-    ) -> Result<Result<Arc<SeenPod>, String>, Error> {
-        let recipe = self.memory.warm.recipe(pool);
-        let Some(recipe) = recipe else {
-            return Ok(Err(NONE_READY.to_owned()));
+    ) -> Result<Result<Arc<SeenPod>, Cold>, Error> {
+        let recipe = self.memory.warm.recipe(&from.id);
+        let Some(recipe) = recipe.filter(|recipe| recipe.policy == from.policy) else {
+            return Ok(Err(Cold::NoneReady));
         };
-        if recipe.spec != hash_of_spec(pod) {
-            let place = difference(&recipe.pod, pod).unwrap_or_else(|| "spec".to_owned());
-            return Ok(Err(format!("{place} is not that of the warm pods")));
+        if let Some(place) = recipe.difference(pod) {
+            return Ok(Err(Cold::Differs(place)));
         }
-        let fits = |it: &SeenPod| {
-            pool.has(it) && it.warm.as_ref().is_some_and(|it| it.hash == recipe.hash)
+        let now = ctx.clock.now();
+        let is_young = |it: &SeenPod| {
+            let created = instant(it.metadata.creation_timestamp.as_ref(), now);
+            later(created, from.max_age) > now
+        };
+        let is_of_recipe = |it: &SeenPod| {
+            let mark = it.warm.as_ref();
+            from.id.has(it) && mark.is_some_and(|mark| mark.recipe == recipe.hash)
         };
         let namespace = world.browser.metadata.namespace.as_deref();
-        let mut waiting = self.caches.warm.all_in(namespace);
-        waiting.retain(|it| fits(it) && is_ready(it));
-        waiting.sort_by_key(|it| {
+        let mut warm = self.caches.warm.all_in(namespace);
+        warm.retain(|it| is_of_recipe(it) && is_ready(it) && is_young(it));
+        warm.sort_by_key(|it| {
             let metadata = &it.metadata;
             (metadata.creation_timestamp.clone(), metadata.name.clone())
         });
-        let mut why = None;
-        let free = waiting
+        let free = warm
             .iter()
             .filter(|it| self.memory.warm.reserve(uid(it), version(it)));
         for found in free.take(TRIES) {
-            let claim = claim(found, &recipe, pod);
-            match self.take(ctx, world, found, claim).await {
-                Ok(Ok(taken)) => return Ok(Ok(taken)),
-                Ok(Err(refused)) => why = Some(refused),
-                Err(error) if error.is_conflict() => {}
-                Err(error) => return Err(error),
+            let patch = patch_for(found, &recipe, pod);
+            match self.try_to_take(ctx, world, found, patch).await? {
+                Tried::Taken(taken) => return Ok(Ok(taken)),
+                Tried::Lost => {}
+                Tried::Refused(sentence) => {
+                    self.memory.warm.release(uid(found));
+                    return Ok(Err(Cold::Refused(sentence)));
+                }
             }
         }
-        Ok(Err(why.unwrap_or_else(|| NONE_READY.to_owned())))
+        Ok(Err(Cold::NoneReady))
     }
 
-    /// Returns the pod that the Browser has after all, if it tried to take one and the answer was lost.
-    pub(crate) async fn doubtful_pod(
+    /// Returns the pod that the Browser has after all, if it tried to take or to create one and the answer was lost.
+    pub(crate) async fn attempted_pod(
         &self,
         ctx: &Context,
         world: &World,
     ) -> Result<Option<Arc<SeenPod>>, Error> {
         let owner = world.browser.metadata.uid.as_deref().unwrap_or_default();
-        let Some(name) = self.memory.warm.doubtful(owner) else {
+        let Some(name) = self.memory.warm.attempted(owner) else {
             return Ok(None);
         };
-        let target = Target {
-            name: &name,
-            ..self.pod(ctx, world)
-        };
-        let read = target.read::<SeenPod>(READ_POD).await?;
-        self.memory.warm.doubts(owner, None);
-        Ok(read.filter(|pod| world.owns(pod)).map(Arc::new))
+        let read = self.read_pod_named(ctx, world, &name).await?;
+        self.memory.warm.settled(owner);
+        Ok(read.filter(|pod| world.owns(pod)))
     }
 
     /// Makes one pod the Browser's own. It gets all metadata that a new one would have.
-    async fn take(
+    async fn try_to_take(
         &self,
         ctx: &Context,
         world: &World,
         found: &SeenPod,
-        claim: Value,
-    ) -> Result<Result<Arc<SeenPod>, String>, Error> {
+        patch: Value,
+    ) -> Result<Tried, Error> {
         let target = Target {
             name: found.metadata.name.as_deref().unwrap_or_default(),
             ..self.pod(ctx, world)
         };
         let owner = world.browser.metadata.uid.as_deref().unwrap_or_default();
-        self.memory.warm.doubts(owner, Some(target.name));
-        let patched = target.patch::<SeenPod>(claim, TAKE_POD).await;
-        let refused = match patched {
+        self.memory.warm.attempts(owner, target.name);
+        let otherwise = match target.patch::<SeenPod>(patch, TAKE_POD).await {
             Ok(Patched::Object(taken)) if world.owns(&taken) => {
-                self.memory.warm.doubts(owner, None);
-                return Ok(Ok(Arc::from(taken)));
+                self.memory.warm.settled(owner);
+                return Ok(Tried::Taken(Arc::from(taken)));
             }
-            Ok(Patched::Object(_)) => "an admission policy does not let it have its pod".to_owned(),
-            Ok(Patched::Gone) => "the warm pod is gone".to_owned(),
-            // It may have been an answer that was lost.
-            Ok(Patched::Rejected(sentence)) => sentence,
-            Err(error) => {
-                self.memory.warm.doubts(owner, None);
-                return Err(error);
+            Ok(Patched::Object(_)) => {
+                // It may be nobody's now.
+                let deletion = target.delete(uid(found), Deletion::Graceful, DELETE_POD);
+                drop(deletion.await);
+                let name = target.name;
+                Tried::Refused(format!(
+                    "an admission policy keeps warm pod {name} from being taken"
+                ))
             }
+            Ok(Patched::Gone) => Tried::Lost,
+            Ok(Patched::Rejected(sentence)) => Tried::Refused(sentence),
+            Err(error) if error.is_conflict() => Tried::Lost,
+            Err(error) => return Err(error),
         };
+        // The answer to a first attempt may have been lost.
         let read = target.read::<SeenPod>(READ_POD).await?.map(Arc::new);
-        self.memory.warm.doubts(owner, None);
-        Ok(match read.filter(|read| world.owns(read)) {
-            Some(taken) => Ok(taken),
-            None => Err(refused),
-        })
+        self.memory.warm.settled(owner);
+        let taken = read.filter(|read| world.owns(read));
+        Ok(taken.map_or(otherwise, Tried::Taken))
     }
 }
 
 /// The patch that makes a pod, as it was seen, the one that was to be created. What others have added to it since it was made stays.
-fn claim(found: &SeenPod, recipe: &Recipe, pod: &Value) -> Value {
+fn patch_for(found: &SeenPod, recipe: &Recipe, pod: &Value) -> Value {
     let now = |field: &str| {
         let before = recipe.pod["metadata"][field].as_object();
         let before = before.into_iter().flatten();

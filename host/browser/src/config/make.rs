@@ -1,48 +1,42 @@
-//! How warm pods are made and deleted.
+//! How warm pods are created and deleted.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;
-use podloom_api::{BrowserSpec, SelenosisKind, WarmPool, duration, names};
+use podloom_api::{BrowserSpec, SelenosisKind, names};
 use podloom_engine::answer::Stored;
 use podloom_engine::error::{Attempt, Error};
 use podloom_engine::kind::Context;
 use podloom_engine::write::{Deletion, Target};
-use podloom_mutation::PodRequest;
+use podloom_mutation::{PluginOutcome, PluginRun, PodRequest};
 use serde_json::{Value, json};
 
 use super::{BrowserConfigKind, Outcome, World};
 use crate::cause::Cause;
-use crate::guard;
 use crate::pod::SeenPod;
+use crate::policy::of_warm;
 use crate::render::{
-    ConfigRef, LEAST_AGE, hostname, owner_of_session, render_pod, resolve, warm_problem,
+    ConfigRef, MERGED_MAX, POOLS_MAX, Pair, hostname, is_of_session, max_age, merged_size,
+    owner_of_session, pools, render_pod, resolve, warm_problem,
 };
-use crate::warm::keep::{Doomed, Keep, Warm};
-use crate::warm::{Pool, Recipe};
+use crate::warm::pools::{Created, Doomed, Pool, Pools};
+use crate::warm::{PoolId, Recipe, uid};
 
-const MAKE_POD: Attempt = Attempt::new("MakeWarmPod", "create warm pod");
-const GUARD: Attempt = Attempt::new("ApplyNetworkPolicy", "apply network policy of warm pods");
-const DROP_POD: Attempt = Attempt::new("DropWarmPod", "delete warm pod");
+const CREATE_POD: Attempt = Attempt::new("CreateWarmPod", "create warm pod");
+const APPLY_POLICY: Attempt =
+    Attempt::new("ApplyNetworkPolicy", "apply network policy of warm pods");
+const DELETE_POD: Attempt = Attempt::new("DeleteWarmPod", "delete warm pod");
 
 /// How many requests are on their way at the same time.
 const AT_ONCE: usize = 8;
-/// How long a pod waits at most, without `maxAge`: less than the five minutes after which seleniferous gives up by default.
-const MAX_AGE: Duration = Duration::from_mins(4);
 /// How many pods start at the same time, without `maxStarting`.
 const MAX_STARTING: usize = 5;
-
-/// Returns how long a pod of a pool waits at most.
-pub(crate) fn max_age(pool: &WarmPool) -> Duration {
-    let given = pool.max_age.as_deref().map(duration::parse);
-    let given = given.and_then(Result::ok).unwrap_or(MAX_AGE);
-    given.max(LEAST_AGE)
-}
+/// How many bytes a warm pod may have: each pool keeps one in memory.
+const POD_MAX: usize = 64 << 10;
 
 /// The schema lets no negative number pass.
 fn count(number: i32) -> usize {
@@ -51,40 +45,60 @@ fn count(number: i32) -> usize {
 
 impl BrowserConfigKind {
     /// Looks at the warm pods of a BrowserConfig.
-    pub(crate) async fn warm(&self, ctx: &Context, world: &World) -> Warm {
+    pub(crate) async fn pools(&self, ctx: &Context, world: &World) -> Pools {
         let config = &world.config;
         let (metadata, now) = (&config.metadata, ctx.clock.now());
         let own = metadata.uid.as_deref().unwrap_or_default();
         let (mut others, is_busy) = self.warm_pods(metadata.namespace.as_deref(), own);
-        let mut keeps = Vec::new();
-        for (browser, versions) in config.spec.warm.iter().flatten() {
-            for (version, wanted) in versions {
-                let pool = Pool {
-                    config: metadata.name.clone().unwrap_or_default(),
-                    uid: own.to_owned(),
-                    browser: browser.clone(),
-                    version: version.clone(),
-                };
-                let (pods, rest) = others.into_iter().partition(|pod| pool.has(pod));
-                others = rest;
-                let demand = self.memory.demand(&pool, now).min(count(wanted.max));
-                keeps.push(Keep {
-                    wanted: demand.max(count(wanted.min)),
-                    max_age: max_age(wanted),
-                    max_starting: wanted.max_starting.map_or(MAX_STARTING, count),
-                    recipe: self.recipe(world, &pool).await,
-                    pool,
-                    pods,
-                });
+        let serves = metadata.deletion_timestamp.is_none();
+        let wanted = pools(&config.spec).take(POOLS_MAX).filter(|_| serves);
+        let mut all: Vec<Pool> = Vec::new();
+        for (Pair { browser, version }, pool) in wanted {
+            let id = PoolId {
+                config: metadata.name.clone().unwrap_or_default(),
+                uid: own.to_owned(),
+                browser: browser.to_owned(),
+                version: version.to_owned(),
+            };
+            let (pods, rest): (Vec<_>, Vec<_>) = others.into_iter().partition(|pod| id.has(pod));
+            others = rest;
+            let mut demand = self.memory.demand(&id, now);
+            if self.memory.is_unknowing() {
+                demand = demand.max(pods.len());
             }
+            let wanted = demand.min(count(pool.max)).max(count(pool.min));
+            let twin = all.iter().find(|other| other.id.looks_like(&id));
+            let recipe = match twin.map(|twin| &twin.id) {
+                Some(PoolId {
+                    browser, version, ..
+                }) => Some(Err(format!(
+                    "its pods would have the labels of those of {browser} {version}: rename one"
+                ))),
+                None if wanted == 0 && pods.is_empty() => None,
+                None => Some(self.recipe(world, &id).await),
+            };
+            let (recipe, problem) = match recipe {
+                Some(Ok(recipe)) => (Some(recipe), None),
+                Some(Err(problem)) => (None, Some(problem)),
+                None => (None, None),
+            };
+            all.push(Pool {
+                wanted,
+                max_age: max_age(pool),
+                max_starting: pool.max_starting.map_or(MAX_STARTING, count),
+                start_within: self.start_within,
+                recipe,
+                problem,
+                id,
+                pods,
+                refused: None,
+            });
         }
-        self.memory.keep_only(own, &keeps);
-        Warm {
-            keeps,
+        self.memory.keep_only(own, &all);
+        Pools {
+            all,
             others,
             is_busy,
-            start_within: self.start_within,
-            refused: None,
             written: self.memory.written(own),
         }
     }
@@ -94,49 +108,38 @@ impl BrowserConfigKind {
     fn warm_pods(&self, namespace: Option<&str>, config: &str) -> (Vec<Arc<SeenPod>>, bool) {
         let mut pods = self.caches.warm.all_in(namespace);
         pods.retain(|pod| pod.controller() == Some(config));
+        let shown = pods.iter().map(|pod| uid(pod)).collect();
+        let created = self.memory.created(config, &shown);
+        pods.extend(created);
         let all = pods.len();
         pods.retain(|pod| !self.memory.is_reserved(pod));
         let is_busy = pods.len() < all;
-        pods.extend(self.memory.made(config));
         (pods, is_busy)
     }
 
     /// What the pods of a pool are made from now.
-    async fn recipe(&self, world: &World, pool: &Pool) -> Result<Arc<Recipe>, String> {
+    async fn recipe(&self, world: &World, id: &PoolId) -> Result<Arc<Recipe>, String> {
         let of = (world.config.metadata.generation, self.mutator.chain());
-        if let Some(known) = self.memory.recent_recipe(pool, &of) {
+        if let Some(known) = self.memory.recent_recipe(id, &of) {
             return known;
         }
-        let recipe = self.new_recipe(world, pool).await.map(Arc::new);
-        self.memory.knows(pool, of, recipe.clone());
+        let recipe = self.new_recipe(world, id).await.map(Arc::new);
+        self.memory.knows(id, of, recipe.clone());
         recipe
     }
 
-    async fn new_recipe(&self, world: &World, pool: &Pool) -> Result<Recipe, String> {
+    async fn new_recipe(&self, world: &World, id: &PoolId) -> Result<Recipe, String> {
+        let size = merged_size(&world.config.spec);
+        if size > MERGED_MAX {
+            return Err("the BrowserConfig is not accepted".to_owned());
+        }
         let metadata = ObjectMeta {
-            name: Some(placeholder(pool)),
+            name: Some(placeholder(id)),
             namespace: world.config.metadata.namespace.clone(),
             ..ObjectMeta::default()
         };
-        let spec = BrowserSpec {
-            browser_name: pool.browser.clone(),
-            browser_version: pool.version.clone(),
-        };
-        let mut pod = {
-            let configs: Vec<ConfigRef<'_>> = world.serving().map(ConfigRef::from).collect();
-            let resolved = resolve(&configs, &spec).map_err(|error| error.to_string())?;
-            if resolved.config != pool.config {
-                let other = resolved.config;
-                return Err(format!("the older BrowserConfig {other} serves it"));
-            }
-            if let Some(problem) = warm_problem(&resolved.effective) {
-                return Err(problem);
-            }
-            let pod = render_pod(self.api, &metadata, &spec, &resolved);
-            let pod = pod.map_err(|error| error.to_string())?;
-            serde_json::to_value(pod).map_err(|error| error.to_string())?
-        };
-        waiting(&mut pod, pool, &self.owner(pool));
+        let mut pod = self.rendered(world, id, &metadata)?;
+        as_warm(&mut pod, id, &self.owner(id));
         let namespace = metadata.namespace.clone().unwrap_or_default();
         let request = PodRequest {
             kind: SelenosisKind::Browser.name(),
@@ -152,128 +155,186 @@ impl BrowserConfigKind {
         };
         let mutated = self.mutator.mutate(pod, request).await;
         let mutated = mutated.map_err(|rejected| Cause::from(&rejected.rejection).to_string())?;
-        Ok(Recipe::of(
-            mutated.pod,
-            world.config.spec.network_policy.is_some(),
-        ))
+        let failed = |run: &&PluginRun| matches!(run.outcome, PluginOutcome::Ignored(_));
+        if let Some(run) = mutated.runs.iter().find(failed)
+            && self.memory.recipe(id).is_some()
+        {
+            // It may be a moment's failure, and all pods would be replaced for it.
+            return Err(format!("plugin {} failed", run.plugin));
+        }
+        if let Some(problem) = problem_of_session(&mutated.pod) {
+            return Err(problem);
+        }
+        let size = mutated.pod.to_string().len();
+        if size > POD_MAX {
+            return Err(format!(
+                "the pod has {} KiB, and a warm pod at most {}",
+                size >> 10,
+                POD_MAX >> 10
+            ));
+        }
+        let policy = world.config.spec.network_policy.clone();
+        Ok(Recipe::of(mutated.pod, policy))
     }
 
-    /// Sees to it that nobody can reach the pods that wait, and says why that is refused.
-    async fn guard(
+    /// The pod of a session without a name.
+    fn rendered(&self, world: &World, id: &PoolId, metadata: &ObjectMeta) -> Result<Value, String> {
+        let spec = BrowserSpec {
+            browser_name: id.browser.clone(),
+            browser_version: id.version.clone(),
+        };
+        let configs: Vec<ConfigRef<'_>> = world.serving().map(ConfigRef::from).collect();
+        let resolved = resolve(&configs, &spec).map_err(|error| error.to_string())?;
+        if resolved.config != id.config {
+            let other = resolved.config;
+            return Err(format!("the older BrowserConfig {other} serves it"));
+        }
+        if let Some(problem) = warm_problem(&resolved.effective) {
+            return Err(problem);
+        }
+        let pod = render_pod(self.api, metadata, &spec, &resolved);
+        let pod = pod.map_err(|error| error.to_string())?;
+        serde_json::to_value(pod).map_err(|error| error.to_string())
+    }
+
+    /// Sees to it that nobody can reach the warm pods, and says why that is refused.
+    async fn protect(
         &self,
         ctx: &Context,
         world: &World,
-        pool: &Pool,
+        id: &PoolId,
     ) -> Result<Option<String>, Error> {
-        let namespace = world.config.metadata.namespace.clone();
-        let policy = guard::of_waiting(pool, namespace, self.owner(pool));
+        let metadata = &world.config.metadata;
+        let wanted = world.config.spec.network_policy.as_ref();
+        let policy = of_warm(wanted, id, metadata.namespace.clone(), self.owner(id));
+        let text = json!(policy).to_string();
+        if self.memory.was_applied(&id.uid, &text) {
+            return Ok(None);
+        }
         let target = Target {
             resource: &self.resources.policy,
             name: policy.metadata.name.as_deref().unwrap_or_default(),
             ..self.pods(ctx, world)
         };
-        Ok(match target.apply::<Value>(&policy, GUARD).await? {
-            Stored::Object(_) | Stored::Exists => None,
+        Ok(match target.apply::<Value>(&policy, APPLY_POLICY).await? {
+            Stored::Object(_) | Stored::Exists => {
+                self.memory.has_applied(&id.uid, text);
+                None
+            }
             Stored::Invalid(sentence)
             | Stored::Rejected { sentence, .. }
             | Stored::Unanswered(sentence) => Some(sentence),
         })
     }
 
-    fn owner(&self, pool: &Pool) -> OwnerReference {
+    fn owner(&self, id: &PoolId) -> OwnerReference {
         OwnerReference {
             api_version: self.resources.config.api_version.clone(),
             kind: SelenosisKind::BrowserConfig.name().to_owned(),
-            name: pool.config.clone(),
-            uid: pool.uid.clone(),
+            name: id.config.clone(),
+            uid: id.uid.clone(),
             controller: Some(true),
             block_owner_deletion: None,
         }
     }
 
-    /// Makes pods for a pool.
-    pub(crate) async fn make(
+    /// Creates pods for pools.
+    pub(crate) async fn create(
         &self,
         ctx: &Context,
         world: &World,
-        pool: &Pool,
-        count: usize,
+        lacking: &[(PoolId, usize)],
     ) -> Result<Outcome, Error> {
-        let keep = world.warm.keeps.iter().find(|keep| keep.pool == *pool);
-        let Some(Ok(recipe)) = keep.map(|keep| keep.recipe.as_ref()) else {
-            return Ok(Outcome::Made(Vec::new(), None));
+        let mut all = Vec::new();
+        for (id, count) in lacking {
+            let mut pools = world.pools.all.iter();
+            let pool = pools.find(|pool| pool.id == *id);
+            if let Some(recipe) = pool.and_then(|pool| pool.recipe.as_ref()) {
+                all.push(self.create_for(ctx, world, (id, recipe), *count).await?);
+            }
+        }
+        Ok(Outcome::Created(all))
+    }
+
+    async fn create_for(
+        &self,
+        ctx: &Context,
+        world: &World,
+        (id, recipe): (&PoolId, &Recipe),
+        count: usize,
+    ) -> Result<Created, Error> {
+        let mut created = Created {
+            id: id.clone(),
+            pods: Vec::new(),
+            refused: self.protect(ctx, world, id).await?,
         };
-        if world.config.spec.network_policy.is_some()
-            && let Some(refused) = self.guard(ctx, world, pool).await?
-        {
-            return Ok(Outcome::Made(Vec::new(), Some(refused)));
+        if created.refused.is_some() {
+            return Ok(created);
         }
         let create = |_| async {
-            let name = format!("{}-{}", placeholder(pool), random());
+            let name = format!("{}-{}", placeholder(id), random());
             let pod = named(recipe, &name);
             let target = Target {
                 name: &name,
                 ..self.pods(ctx, world)
             };
-            target.create::<SeenPod>(&pod, MAKE_POD).await
+            Ok(match target.create::<SeenPod>(&pod, CREATE_POD).await? {
+                Stored::Object(pod) => {
+                    let pod = Arc::from(pod);
+                    // At once: the watch may show it, and the other answers may take long.
+                    self.memory.has_created(&pod);
+                    Ok(Some(pod))
+                }
+                Stored::Exists => Ok(None),
+                // With the name, which is random, no two messages were the same: each would be a new status and a new Event.
+                Stored::Invalid(sentence)
+                | Stored::Rejected { sentence, .. }
+                | Stored::Unanswered(sentence) => Err(sentence.replace(&name, &placeholder(id))),
+            })
         };
-        let answers: Vec<_> = stream::iter(0..count)
+        let answers: Vec<Result<_, Error>> = stream::iter(0..count)
             .map(create)
             .buffer_unordered(AT_ONCE)
             .collect()
             .await;
-        let (mut made, mut refused) = (Vec::new(), None);
         for answer in answers {
             match answer? {
-                Stored::Object(pod) => made.push(Arc::from(pod)),
-                Stored::Exists => {}
-                Stored::Invalid(sentence)
-                | Stored::Rejected { sentence, .. }
-                | Stored::Unanswered(sentence) => refused = Some(sentence),
+                Ok(pod) => created.pods.extend(pod),
+                Err(refused) => created.refused = Some(refused),
             }
         }
-        for pod in &made {
-            self.memory.has_made(pod);
-        }
-        Ok(Outcome::Made(made, refused))
+        Ok(created)
     }
 
     /// Deletes pods that nobody has taken meanwhile.
-    pub(crate) async fn drop_pods(
+    pub(crate) async fn delete(
         &self,
         ctx: &Context,
         world: &World,
         doomed: &[Doomed],
     ) -> Result<Outcome, Error> {
-        let delete = |pod: &Doomed| {
-            let (name, uid, version) = (pod.name.clone(), pod.uid.clone(), pod.version.clone());
-            async move {
-                let target = Target {
-                    name: &name,
-                    ..self.pods(ctx, world)
-                };
-                let how = Deletion::Unchanged(&version);
-                match target.delete(&uid, how, DROP_POD).await {
-                    Ok(_) => Ok(uid),
-                    // It changed: the watch shows how.
-                    Err(error) if error.is_conflict() => Ok(uid),
-                    Err(error) => Err(error),
-                }
+        let delete = |pod: Doomed| async move {
+            let target = Target {
+                name: &pod.name,
+                ..self.pods(ctx, world)
+            };
+            let how = Deletion::Unchanged(&pod.version);
+            match target.delete(&pod.uid, how, DELETE_POD).await {
+                // If it changed, the watch shows how.
+                Err(error) if !error.is_conflict() => Err(error),
+                _ => Ok(()),
             }
         };
-        let free = doomed
-            .iter()
-            .filter(|pod| self.memory.reserve(&pod.uid, &pod.version));
-        let answers: Vec<Result<String, Error>> =
-            stream::iter(free.map(delete).collect::<Vec<_>>())
-                .buffer_unordered(AT_ONCE)
-                .collect()
-                .await;
-        for answer in answers {
-            answer?;
-        }
+        let mut free = doomed.to_vec();
+        free.retain(|pod| self.memory.reserve(&pod.uid, &pod.version));
+        let answers: Vec<Result<(), Error>> = stream::iter(free)
+            .map(delete)
+            .buffer_unordered(AT_ONCE)
+            .collect()
+            .await;
+        answers.into_iter().collect::<Result<(), Error>>()?;
         let all = doomed.iter().map(|pod| pod.uid.clone());
-        Ok(Outcome::Dropped(all.collect()))
+        Ok(Outcome::Deleted(all.collect()))
     }
 
     fn pods<'a>(&'a self, ctx: &'a Context, world: &'a World) -> Target<'a> {
@@ -292,24 +353,40 @@ impl BrowserConfigKind {
 /// The recipe's pod under a name of its own.
 fn named(recipe: &Recipe, name: &str) -> Value {
     let mut pod = recipe.pod.clone();
-    let before = pod["metadata"]["name"].take();
-    if before.as_str().map(hostname).map(Value::from).as_ref() == Some(&pod["spec"]["hostname"]) {
+    let before = pod["metadata"]["name"].as_str().unwrap_or_default();
+    if pod["spec"]["hostname"] == hostname(before) {
         pod["spec"]["hostname"] = hostname(name).into();
     }
     let mut annotations: BTreeMap<String, Value> =
         serde_json::from_value(pod["metadata"]["annotations"].take()).unwrap_or_default();
-    annotations.insert(
-        names::annotation::WARM.to_owned(),
-        recipe.hash.clone().into(),
-    );
+    let hash = recipe.hash.clone();
+    annotations.insert(names::annotation::RECIPE.to_owned(), hash.into());
     pod["metadata"]["name"] = name.into();
     pod["metadata"]["annotations"] = json!(annotations);
     pod
 }
 
+/// Returns what a plugin has added that a warm pod cannot have, as it runs before anybody knows its session.
+fn problem_of_session(pod: &Value) -> Option<String> {
+    let lists = ["containers", "initContainers"];
+    let containers = lists.iter().flat_map(|list| pod["spec"][*list].as_array());
+    containers.flatten().find_map(|container| {
+        let variables = container["env"].as_array();
+        let read = variables.into_iter().flatten().find_map(|variable| {
+            let path = variable["valueFrom"]["fieldRef"]["fieldPath"].as_str()?;
+            is_of_session(path).then(|| (variable["name"].as_str().unwrap_or_default(), path))
+        });
+        let (variable, path) = read?;
+        let container = container["name"].as_str().unwrap_or_default();
+        Some(format!(
+            "a plugin gives container {container} the variable {variable} from {path}, and a warm pod has no session yet"
+        ))
+    })
+}
+
 /// A name for the pods of a pool, without what tells them apart.
-fn placeholder(pool: &Pool) -> String {
-    let words = format!("warm-{}-{}", pool.browser, pool.version).to_lowercase();
+fn placeholder(id: &PoolId) -> String {
+    let words = format!("warm-{}-{}", id.browser, id.version).to_lowercase();
     let dashed: String = words
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
@@ -323,8 +400,8 @@ fn random() -> String {
     format!("{:08x}", RandomState::new().hash_one(()) & 0xffff_ffff)
 }
 
-/// Makes a pod that was rendered for a Browser one that waits for any: of its BrowserConfig, and without the Browser's label.
-fn waiting(pod: &mut Value, pool: &Pool, owner: &OwnerReference) {
+/// Makes a pod that was rendered for a Browser a warm one: of its BrowserConfig, and without the Browser's label.
+fn as_warm(pod: &mut Value, id: &PoolId, owner: &OwnerReference) {
     let metadata = &mut pod["metadata"];
     metadata["ownerReferences"] = json!([owner]);
     let mut labels: BTreeMap<String, Value> =
@@ -332,7 +409,10 @@ fn waiting(pod: &mut Value, pool: &Pool, owner: &OwnerReference) {
     labels.remove(names::label::BROWSER);
     labels.insert(
         names::label::WARM.to_owned(),
-        names::label_value(&pool.config).into(),
+        names::label_value(&id.config).into(),
     );
     metadata["labels"] = json!(labels);
 }
+
+#[cfg(test)]
+mod tests;

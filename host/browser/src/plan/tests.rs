@@ -48,7 +48,7 @@ struct Setting {
     pod: Option<Value>,
     /// Warm pods that it has taken besides; none by default.
     #[serde(default)]
-    strays: Vec<Value>,
+    own_pods: Vec<Value>,
     /// Before the patch, the pod runs.
     #[serde(default)]
     pod_runs: bool,
@@ -130,8 +130,8 @@ fn read(text: &str) -> (World, Timeouts, Timestamp) {
         pod: setting
             .pod
             .map(|difference| Arc::new(typed(&base.pod, &difference))),
-        strays: setting
-            .strays
+        own_pods: setting
+            .own_pods
             .iter()
             .map(|difference| Arc::new(typed(&base.pod, difference)))
             .collect(),
@@ -144,7 +144,7 @@ fn read(text: &str) -> (World, Timeouts, Timestamp) {
             pod_unknown: false,
             created: setting.learned.created,
             cold: setting.learned.cold,
-            policy_created: false,
+            policy_applied: false,
             rejection: setting.learned.rejection.map(|rejected| match rejected {
                 Rejected::Denied(message) => PodRejection::Denied(message),
                 Rejected::Broken(message) => PodRejection::Broken(message),

@@ -13,8 +13,10 @@ use super::pod::{merged_size, sorted, version_of};
 use super::resolve::{ConfigRef, Entry, Pair, by_age, entries};
 use super::similar;
 
+/// How long a warm pod waits at most, without `maxAge`: four fifths of the longest default of seleniferous.
+const MAX_AGE: Duration = Duration::from_mins(4);
 /// The least that `maxAge` can be.
-pub(crate) const LEAST_AGE: Duration = Duration::from_secs(30);
+const LEAST_AGE: Duration = Duration::from_secs(30);
 
 /// Whether one BrowserConfig serves all that it defines.
 #[derive(Clone, Debug)]
@@ -155,6 +157,7 @@ fn examine(spec: &BrowserConfigSpec) -> (Vec<Problem<'_>>, String) {
         }
     }
     found.problems.extend(undefined_pools(spec));
+    found.problems.extend(too_many_pools(spec));
     (found.problems, version_of(hash))
 }
 
@@ -162,24 +165,50 @@ fn pool<'a>(spec: &'a BrowserConfigSpec, pair: Pair<'_>) -> Option<&'a WarmPool>
     spec.warm.as_ref()?.get(pair.browser)?.get(pair.version)
 }
 
-/// Warm pods of versions that are not defined.
-fn undefined_pools(spec: &BrowserConfigSpec) -> impl Iterator<Item = Problem<'_>> {
+/// How many pools one BrowserConfig may have. Each keeps the pod that its pods are created from.
+pub(crate) const POOLS_MAX: usize = 64;
+
+/// More pools than there may be.
+fn too_many_pools(spec: &BrowserConfigSpec) -> Option<Problem<'_>> {
+    let count = pools(spec).count();
+    (count > POOLS_MAX).then(|| Problem {
+        pairs: Vec::new(),
+        text: format!(
+            "warm has {count} versions, use at most {POOLS_MAX}: the others have no warm pods"
+        ),
+    })
+}
+
+/// The versions that should have warm pods.
+pub(crate) fn pools(spec: &BrowserConfigSpec) -> impl Iterator<Item = (Pair<'_>, &WarmPool)> {
     let pools = spec.warm.iter().flatten();
-    let pairs = pools.flat_map(|(browser, versions)| {
-        versions
-            .keys()
-            .map(move |version| Pair { browser, version })
-    });
+    pools.flat_map(|(browser, versions)| {
+        let versions = versions.iter();
+        versions.map(move |(version, pool)| (Pair { browser, version }, pool))
+    })
+}
+
+/// Pools of versions that are not defined.
+fn undefined_pools(spec: &BrowserConfigSpec) -> impl Iterator<Item = Problem<'_>> {
+    let pairs = pools(spec).map(|(pair, _)| pair);
     let is_defined = |pair: &Pair<'_>| {
         let versions = spec.browsers.get(pair.browser);
         versions.is_some_and(|versions| versions.contains_key(pair.version))
     };
-    pairs.filter(move |pair| !is_defined(pair)).map(|pair| Problem {
-        pairs: Vec::new(),
+    let undefined = pairs.filter(move |pair| !is_defined(pair));
+    undefined.take(FOUND_MAX).map(|pair| Problem {
+        pairs: vec![pair],
         text: format!(
             "warm has {pair}, which browsers does not define: write both names as they are there, or remove it"
         ),
     })
+}
+
+/// Returns how long a warm pod waits at most.
+pub(crate) fn max_age(pool: &WarmPool) -> Duration {
+    let given = pool.max_age.as_deref().map(duration::parse);
+    let given = given.and_then(Result::ok).unwrap_or(MAX_AGE);
+    given.max(LEAST_AGE)
 }
 
 fn wrong_age(pool: &WarmPool) -> Option<String> {

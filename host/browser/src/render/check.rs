@@ -67,10 +67,7 @@ pub(crate) fn warm_problem(effective: &EffectiveConfig) -> Option<String> {
     variables.find_map(|(container, variable)| {
         let field = variable.value_from.as_ref()?.field_ref.as_ref()?;
         let path = &field.field_path;
-        let is_of_session = ["metadata.labels", "metadata.annotations"]
-            .iter()
-            .any(|of| path.starts_with(of));
-        is_of_session.then(|| {
+        is_of_session(path).then(|| {
             format!(
                 "variable {} of container {} is {}, which is read when the container starts, and a warm pod has no session yet: mount it as a file, or remove the version from warm",
                 shown(&variable.name),
@@ -79,6 +76,12 @@ pub(crate) fn warm_problem(effective: &EffectiveConfig) -> Option<String> {
             )
         })
     })
+}
+
+/// Whether a field of a pod is another one once a session has taken it.
+pub(crate) fn is_of_session(path: &str) -> bool {
+    let mut fields = ["metadata.labels", "metadata.annotations"].iter();
+    fields.any(|field| path.starts_with(field))
 }
 
 /// The first [`FOUND_MAX`] problems; more are not even formatted.

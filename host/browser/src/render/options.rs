@@ -59,7 +59,7 @@ fn text(metadata: &ObjectMeta) -> Option<&str> {
 /// Annotations that are about the Browser alone, or that only the host may write once the chain has run.
 pub(super) const NEVER_COPIED: [&str; 5] = [
     names::annotation::OPTIONS,
-    names::annotation::WARM,
+    names::annotation::RECIPE,
     names::annotation::LAST_APPLIED,
     names::annotation::MUTATIONS,
     names::annotation::CHAIN,

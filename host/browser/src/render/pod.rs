@@ -213,8 +213,9 @@ fn labels(
     labels.extend(options.labels.clone());
     let fixed = browser_labels(name, browser);
     labels.extend(fixed.map(|(key, value)| (key.to_owned(), value)));
-    // What looks as if it waited for a session would be nobody's.
+    // What looks like a warm pod would be nobody's, and only the host puts a pod behind the NetworkPolicy of a session.
     labels.remove(names::label::WARM);
+    labels.remove(names::label::SESSION);
     labels
 }
 

@@ -36,7 +36,7 @@ use crate::kind::tests::Untouched;
 use crate::kind::{BrowserKind, Caches, Resources};
 use crate::memory::Memory;
 use crate::metrics::BrowserMetrics;
-use crate::warm::{Pool, watch_of_warm_pods};
+use crate::warm::{PoolId, watch_of_warm_pods};
 use crate::wiring::{note_changes, remember, wake_waiting, watch_of_pods};
 use crate::world::{Timeouts, World};
 
@@ -152,7 +152,7 @@ impl Duty for Sessions {
         };
         for config in kind.caches.configs.all_in(None) {
             let metadata = config.meta();
-            let pool = Pool {
+            let pool = PoolId {
                 config: metadata.name.clone().unwrap_or_default(),
                 uid: metadata.uid.clone().unwrap_or_default(),
                 browser: "chrome".to_owned(),
@@ -181,7 +181,7 @@ impl Duty for Sessions {
         let pods = new.seen.cached(PODS, watch_of_pods());
         let changed = Wakes::default();
         let warm = new.seen.cached(PODS, watch_of_warm_pods());
-        memory.warm.listen(&warm, &pods);
+        memory.warm.listen(&configs, &warm, &pods);
         remember(&pods, &own, memory.clone());
         note_changes(&configs, changed.clone());
         drop(writes.wiring::<BrowserKind>(&own).owns(&pods));
@@ -201,7 +201,7 @@ impl Duty for Sessions {
             browser,
             configs,
             pod,
-            strays,
+            own_pods,
             pod_is_watched,
             first_seen,
             lacks_config_since,
@@ -210,7 +210,7 @@ impl Duty for Sessions {
         } = world;
         let _ = write!(
             Hashed(hasher),
-            "{browser:?}{pod:?}{strays:?}{pod_is_watched}{first_seen:?}{lacks_config_since:?}{learned:?}"
+            "{browser:?}{pod:?}{own_pods:?}{pod_is_watched}{first_seen:?}{lacks_config_since:?}{learned:?}"
         );
         for config in configs {
             hash_version(config.meta(), hasher);

@@ -9,8 +9,8 @@ use jiff::Timestamp;
 
 /// How many seconds one count is of.
 const TICK: i64 = 5;
-/// How many counts are added up: ten seconds of them.
-const WINDOW: usize = 2;
+/// How many ticks are added up: ten seconds of them. So ten seconds that begin within a tick may count a little less.
+const WINDOW: i64 = 2;
 /// How many counts are kept: five minutes of them.
 const KEPT: i64 = 60;
 
@@ -36,17 +36,13 @@ impl Demand {
     /// Returns how many began within ten seconds, at the busiest time.
     pub(crate) fn busiest(&mut self, now: Timestamp) -> usize {
         self.forget(now.as_second() / TICK);
-        let (older, newer) = (self.ticks.iter(), self.ticks.iter().skip(WINDOW - 1));
-        let single = self.ticks.iter().map(|(_, count)| *count);
-        let double = older.zip(newer).map(|((one, count), (next, more))| {
-            let is_next = next - one < WINDOW as i64;
-            if is_next {
-                count.saturating_add(*more)
-            } else {
-                0
-            }
-        });
-        single.chain(double).max().unwrap_or(0)
+        let within = |first: i64| -> usize {
+            let ticks = self.ticks.iter();
+            let ticks = ticks.filter(|(tick, _)| (first..first + WINDOW).contains(tick));
+            ticks.map(|(_, count)| count).sum()
+        };
+        let all = self.ticks.iter().map(|(first, _)| within(*first));
+        all.max().unwrap_or(0)
     }
 
     fn forget(&mut self, tick: i64) {

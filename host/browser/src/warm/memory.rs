@@ -1,29 +1,36 @@
 //! What this process knows of warm pods beyond its caches.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kube::Resource as _;
+use podloom_api::BrowserConfigObject;
 use podloom_engine::cache::{Cache, Change, Seen};
+use podloom_engine::readable::Readable;
 use podloom_turns::lock;
 use tokio::time::Instant;
 
 use super::demand::Demand;
-use super::keep::Keep;
-use super::{Pool, Recipe, uid, version};
+use super::pools::{LOOK, Pool};
+use super::{PoolId, Recipe, uid, version};
 use crate::pod::SeenPod;
 
 /// A pod that a Browser tries to take, or that is being deleted, is nobody else's for this long. The cache shows the outcome before.
 const RESERVED: Duration = Duration::from_secs(30);
-/// A pod that was made and that the watch has not shown for this long is forgotten: it may be gone.
-const MADE: Duration = Duration::from_secs(30);
+/// A pod that was created and that the watch has not shown for this long is forgotten: it may be gone.
+const CREATED: Duration = Duration::from_secs(30);
 
 /// For how long a recipe is used, unless the BrowserConfig or the chain changes: so the pods of another BrowserConfig, and the labels of
 /// the namespace, have their effect a little later. Whoever takes a pod compares it with what would be made now in any case.
 const RECIPE: Duration = Duration::from_secs(30);
-/// The same, if there is none: what was in the way may be gone.
-const NO_RECIPE: Duration = Duration::from_secs(5);
+/// The same, if there is none: what was in the way may be gone when somebody looks again.
+const NO_RECIPE: Duration = LOOK;
+/// For how long the pods that there are count as demand, after the process began to look: it does not know what was before.
+const UNKNOWING: Duration = Duration::from_mins(5);
+/// For how long a NetworkPolicy that was applied is not applied again.
+const APPLIED: Duration = Duration::from_mins(1);
 
 /// What this process knows of warm pods beyond its caches.
 #[derive(Clone, Default)]
@@ -35,13 +42,17 @@ struct Known {
     reserved: HashMap<String, (String, Instant)>,
     /// The names of the pods that each Browser has taken, by its UID, as the watch shows them. More than one only if a request came late.
     taken: HashMap<String, BTreeSet<String>>,
-    /// The pod that a Browser tried to take when the answer was lost, by the Browser's UID.
-    doubtful: HashMap<String, String>,
-    /// Pods that were made and that the watch has not shown yet, by UID.
-    made: HashMap<String, (Arc<SeenPod>, Instant)>,
-    pools: HashMap<Pool, KnownPool>,
+    /// The pod that a Browser tries to take or to create, by the Browser's UID: the answer may be lost.
+    attempts: HashMap<String, String>,
+    /// Pods that were created and that the watch has not shown yet, by UID.
+    created: HashMap<String, (Arc<SeenPod>, Instant)>,
+    pools: HashMap<PoolId, KnownPool>,
     /// When the number of pods was last written to the status of a BrowserConfig, by its UID.
     written: HashMap<String, Timestamp>,
+    /// Which NetworkPolicy of pods that wait was applied last, and when, by the UID of the BrowserConfig.
+    applied: HashMap<String, (String, Instant)>,
+    /// When the process began to look.
+    begun: Option<Instant>,
 }
 
 #[derive(Clone, Default)]
@@ -55,8 +66,24 @@ struct KnownPool {
 type MadeOf = (Option<i64>, Option<String>);
 
 impl WarmMemory {
-    /// Follows what the watches show: of pods that wait, and of pods of sessions.
-    pub(crate) fn listen(&self, warm: &Cache<SeenPod>, pods: &Cache<SeenPod>) {
+    /// Follows what the watches show.
+    pub(crate) fn listen(
+        &self,
+        configs: &Cache<Readable<BrowserConfigObject>>,
+        warm: &Cache<SeenPod>,
+        pods: &Cache<SeenPod>,
+    ) {
+        let known = self.clone();
+        configs.listen(move |seen| {
+            if let Seen::Changed(Change {
+                before: Some(config),
+                after: None,
+                ..
+            }) = seen
+            {
+                known.keep_only(config.meta().uid.as_deref().unwrap_or_default(), &[]);
+            }
+        });
         let known = self.clone();
         warm.listen(move |seen| known.shown(seen));
         let known = self.clone();
@@ -69,7 +96,7 @@ impl WarmMemory {
             | Seen::Changed(Change {
                 after: Some(pod), ..
             }) => {
-                lock(&self.0).made.remove(uid(pod));
+                lock(&self.0).created.remove(uid(pod));
             }
             Seen::Changed(Change {
                 before: Some(pod),
@@ -77,7 +104,7 @@ impl WarmMemory {
                 ..
             }) => {
                 let mut known = lock(&self.0);
-                known.made.remove(uid(pod));
+                known.created.remove(uid(pod));
                 known.reserved.remove(uid(pod));
             }
             _ => {}
@@ -123,18 +150,20 @@ impl WarmMemory {
         names.cloned().collect()
     }
 
-    /// Notes a pod that a Browser tries to take, or that it did not get for certain.
-    pub(crate) fn doubts(&self, browser: &str, pod: Option<&str>) {
+    /// Notes the pod that a Browser tries to take or to create.
+    pub(crate) fn attempts(&self, browser: &str, pod: &str) {
         let mut known = lock(&self.0);
-        match pod {
-            Some(pod) => drop(known.doubtful.insert(browser.to_owned(), pod.to_owned())),
-            None => drop(known.doubtful.remove(browser)),
-        }
+        known.attempts.insert(browser.to_owned(), pod.to_owned());
     }
 
-    /// Returns the pod that a Browser may have taken, though the answer was lost.
-    pub(crate) fn doubtful(&self, browser: &str) -> Option<String> {
-        lock(&self.0).doubtful.get(browser).cloned()
+    /// Notes that a Browser has no pod for certain, or one that it knows.
+    pub(crate) fn settled(&self, browser: &str) {
+        lock(&self.0).attempts.remove(browser);
+    }
+
+    /// Returns the pod that a Browser may have, though the answer was lost.
+    pub(crate) fn attempted(&self, browser: &str) -> Option<String> {
+        lock(&self.0).attempts.get(browser).cloned()
     }
 
     /// Makes a pod, as it was seen, nobody else's for a while; false if it is somebody's.
@@ -150,6 +179,11 @@ impl WarmMemory {
         is_free
     }
 
+    /// Makes a pod free again that nobody takes or deletes.
+    pub(crate) fn release(&self, uid: &str) {
+        lock(&self.0).reserved.remove(uid);
+    }
+
     /// Returns whether a pod is somebody's, as it was seen.
     pub(crate) fn is_reserved(&self, pod: &SeenPod) -> bool {
         let known = lock(&self.0);
@@ -158,43 +192,69 @@ impl WarmMemory {
     }
 
     /// Notes that a session of the pool began.
-    pub(crate) fn began(&self, pool: &Pool, now: Timestamp) {
+    pub(crate) fn began(&self, pool: &PoolId, now: Timestamp) {
         let mut known = lock(&self.0);
         let of = known.pools.entry(pool.clone()).or_default();
         of.demand.began(now);
     }
 
     /// Returns how many pods the sessions of the last minutes would have needed.
-    pub(crate) fn demand(&self, pool: &Pool, now: Timestamp) -> usize {
+    pub(crate) fn demand(&self, pool: &PoolId, now: Timestamp) -> usize {
         let mut known = lock(&self.0);
         let of = known.pools.get_mut(pool);
         of.map_or(0, |of| of.demand.busiest(now))
     }
 
     /// Returns the last recipe of a pool.
-    pub(crate) fn recipe(&self, pool: &Pool) -> Option<Arc<Recipe>> {
+    pub(crate) fn recipe(&self, pool: &PoolId) -> Option<Arc<Recipe>> {
         let known = lock(&self.0);
         let (_, _, recipe) = known.pools.get(pool)?.recipe.as_ref()?;
         recipe.as_ref().ok().map(Arc::clone)
     }
 
-    pub(crate) fn made(&self, config: &str) -> Vec<Arc<SeenPod>> {
+    /// Returns the pods of a BrowserConfig that were created, but for those that the watch shows.
+    pub(crate) fn created(&self, config: &str, shown: &HashSet<&str>) -> Vec<Arc<SeenPod>> {
         let mut known = lock(&self.0);
-        known.made.retain(|_, (_, at)| at.elapsed() < MADE);
-        let made = known.made.values().map(|(pod, _)| pod);
-        made.filter(|pod| pod.controller() == Some(config))
+        let is_shown = |it: &String| shown.contains(it.as_str());
+        known
+            .created
+            .retain(|uid, (_, at)| at.elapsed() < CREATED && !is_shown(uid));
+        let created = known.created.values().map(|(pod, _)| pod);
+        created
+            .filter(|pod| pod.controller() == Some(config))
             .cloned()
             .collect()
     }
 
-    pub(crate) fn has_made(&self, pod: &Arc<SeenPod>) {
-        let made = (Arc::clone(pod), Instant::now());
-        lock(&self.0).made.insert(uid(pod).to_owned(), made);
+    /// Notes a pod that was created.
+    pub(crate) fn has_created(&self, pod: &Arc<SeenPod>) {
+        let created = (Arc::clone(pod), Instant::now());
+        lock(&self.0).created.insert(uid(pod).to_owned(), created);
+    }
+
+    /// Whether the process began to look only a while ago, so that it does not know the demand.
+    pub(crate) fn is_unknowing(&self) -> bool {
+        let mut known = lock(&self.0);
+        let begun = known.begun.get_or_insert_with(Instant::now);
+        begun.elapsed() < UNKNOWING
+    }
+
+    /// Whether this NetworkPolicy of a BrowserConfig was applied a moment ago.
+    pub(crate) fn was_applied(&self, config: &str, policy: &str) -> bool {
+        let known = lock(&self.0);
+        let last = known.applied.get(config);
+        last.is_some_and(|(applied, at)| applied == policy && at.elapsed() < APPLIED)
+    }
+
+    /// Notes that it was.
+    pub(crate) fn has_applied(&self, config: &str, policy: String) {
+        let now = (policy, Instant::now());
+        lock(&self.0).applied.insert(config.to_owned(), now);
     }
 
     pub(crate) fn recent_recipe(
         &self,
-        pool: &Pool,
+        pool: &PoolId,
         of: &MadeOf,
     ) -> Option<Result<Arc<Recipe>, String>> {
         let known = lock(&self.0);
@@ -203,26 +263,30 @@ impl WarmMemory {
         (made_of == of && since.elapsed() < holds).then(|| recipe.clone())
     }
 
-    pub(crate) fn knows(&self, pool: &Pool, of: MadeOf, recipe: Result<Arc<Recipe>, String>) {
+    pub(crate) fn knows(&self, pool: &PoolId, of: MadeOf, recipe: Result<Arc<Recipe>, String>) {
         let mut known = lock(&self.0);
         let pool = known.pools.entry(pool.clone()).or_default();
+        if let (Err(_), Some((before, at, Ok(_)))) = (&recipe, &mut pool.recipe)
+            && *before == of
+        {
+            // Nothing says that pods should be other ones now: a plugin may be slow for a moment.
+            *at = Instant::now();
+            return;
+        }
         pool.recipe = Some((of, Instant::now(), recipe));
     }
 
-    /// Forgets the pools that a BrowserConfig has no more.
-    pub(crate) fn keep_only(&self, config: &str, keeps: &[Keep]) {
+    /// Forgets the pools that a BrowserConfig has no more; with none, all of a BrowserConfig that is gone.
+    pub(crate) fn keep_only(&self, config: &str, pools: &[Pool]) {
+        let kept: HashSet<&PoolId> = pools.iter().map(|pool| &pool.id).collect();
         let mut known = lock(&self.0);
         known
             .pools
-            .retain(|pool, _| pool.uid != config || keeps.iter().any(|keep| keep.pool == *pool));
-        if keeps.is_empty() {
+            .retain(|id, _| id.uid != config || kept.contains(id));
+        if pools.is_empty() {
             known.written.remove(config);
+            known.applied.remove(config);
         }
-    }
-
-    /// Forgets a BrowserConfig that is gone.
-    pub(crate) fn forget(&self, config: &str) {
-        self.keep_only(config, &[]);
     }
 
     pub(crate) fn written(&self, config: &str) -> Option<Timestamp> {

@@ -7,24 +7,48 @@ fn pod(spec: &Value) -> Value {
 }
 
 #[test]
-fn the_hash_is_of_all_that_cannot_change() {
-    let one = pod(&json!({ "hostname": "a", "containers": [{ "name": "browser", "image": "x" }] }));
+fn all_that_cannot_change_is_compared() {
+    let of = |spec: &Value| Recipe::of(pod(spec), None);
+    let one = of(&json!({ "hostname": "a", "containers": [{ "name": "browser", "image": "x" }] }));
+    let session = |spec: Value| json!({ "metadata": { "name": "b" }, "spec": spec });
     let renamed =
-        pod(&json!({ "hostname": "b", "containers": [{ "name": "browser", "image": "x" }] }));
-    let other =
-        pod(&json!({ "hostname": "a", "containers": [{ "name": "browser", "image": "y" }] }));
-    assert_eq!(hash_of_spec(&one), hash_of_spec(&renamed));
-    assert_ne!(hash_of_spec(&one), hash_of_spec(&other));
-    assert_eq!(difference(&one, &renamed), None);
+        session(json!({ "hostname": "b", "containers": [{ "name": "browser", "image": "x" }] }));
+    assert_eq!(one.difference(&renamed), None);
+    // A host name that is not made from the pod's name is what somebody wants.
+    let host =
+        session(json!({ "hostname": "h", "containers": [{ "name": "browser", "image": "x" }] }));
+    assert_eq!(one.difference(&host).as_deref(), Some("spec.hostname"));
+    let image =
+        session(json!({ "hostname": "b", "containers": [{ "name": "browser", "image": "y" }] }));
     assert_eq!(
-        difference(&one, &other).as_deref(),
+        one.difference(&image).as_deref(),
         Some("spec.containers[0].image")
     );
 }
 
 #[test]
+fn a_recipe_is_another_one_if_its_metadata_is_but_for_the_stamps() {
+    let of = |metadata: Value, policy| {
+        Recipe::of(json!({ "metadata": metadata, "spec": {} }), policy).hash
+    };
+    let plain = of(json!({ "name": "a" }), None);
+    let stamps = json!({ "name": "a", "annotations": { "podloom.dev/chain": "x", "podloom.dev/mutations": "y" } });
+    let none = json!({ "name": "a", "annotations": {} });
+    assert_eq!(of(stamps, None), of(none, None));
+    assert_ne!(
+        plain,
+        of(json!({ "name": "a", "labels": { "team": "x" } }), None)
+    );
+    let policy = Some(podloom_api::SessionNetworkPolicy::default());
+    assert_ne!(plain, of(json!({ "name": "a" }), policy));
+}
+
+#[test]
 fn a_difference_names_the_first_place() {
-    let warm = pod(&json!({ "containers": [{ "name": "browser" }], "volumes": [] }));
+    let warm = Recipe::of(
+        pod(&json!({ "containers": [{ "name": "browser" }], "volumes": [] })),
+        None,
+    );
     for (spec, place) in [
         (
             json!({ "containers": [{ "name": "browser", "env": [] }], "volumes": [] }),
@@ -39,6 +63,6 @@ fn a_difference_names_the_first_place() {
             "spec.volumes",
         ),
     ] {
-        assert_eq!(difference(&warm, &pod(&spec)).as_deref(), Some(place));
+        assert_eq!(warm.difference(&pod(&spec)).as_deref(), Some(place));
     }
 }

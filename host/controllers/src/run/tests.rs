@@ -113,7 +113,9 @@ fn check(how: Broken, requests: &Requests, kinds: usize) {
     };
     assert!(counted.len() >= least, "{how:?}: {counted:#?}");
     for (request, count) in counted {
-        assert!(count <= 170, "{how:?}: {count} {request}");
+        // Pods of sessions and warm pods are watched apart.
+        let watches = if request == "GET /api/v1/pods" { 2 } else { 1 };
+        assert!(count <= 170 * watches, "{how:?}: {count} {request}");
     }
 }
 

@@ -285,11 +285,19 @@ fn of_browsers_and_configurations() {
         )],
     );
     let of = |browsers: Value, env: Value| json!({ "spec": { "browsers": browsers, "sessionOptions": { "env": env } } });
+    let warm = |pool: Value| {
+        let browsers = json!({ "chrome": { "1": {} } });
+        json!({ "spec": { "browsers": browsers, "warm": { "chrome": { "1": pool } } } })
+    };
     let (name, long) = ("n".repeat(253), "n".repeat(254));
     each_is_broken(
         selenosis(SelenosisKind::BrowserConfig),
-        &[of(json!({ &name: { &name: {} } }), json!({ &name: [] }))],
         &[
+            of(json!({ &name: { &name: {} } }), json!({ &name: [] })),
+            warm(json!({ "min": 2, "max": 2 })),
+        ],
+        &[
+            (warm(json!({ "min": 3, "max": 2 })), None, &["spec.warm"]),
             (
                 of(json!({ &long: { "1": {} } }), json!({})),
                 None,

@@ -231,7 +231,7 @@ fn errors_in_limits_and_match_say_what_is_expected() {
     );
     check_entry(
         "match: { operations: [DELETE] }",
-        "chain.yaml:6:25: unknown variant `DELETE`, expected one of CREATE, UPDATE",
+        "chain.yaml:6:25: unknown variant `DELETE`, expected one of CREATE, UPDATE, CLAIM",
     );
     check_entry(
         "match: { kinds: [] }",

@@ -23,5 +23,6 @@ mod portal;
 mod possible;
 mod sessions;
 mod upgrade;
+mod warm;
 mod ways;
 mod webhooks;

@@ -87,7 +87,10 @@ impl Cluster {
                 other => Err(other),
             }
         });
-        self.get(&["pod", name, "--namespace", namespace])
+        let pod = "--output=jsonpath={.status.podName}";
+        let taken = self.kubectl(&["get", "browser", name, "--namespace", namespace, pod]);
+        let pod = if taken.is_empty() { name } else { &taken };
+        self.get(&["pod", pod, "--namespace", namespace])
     }
 
     /// Starts a session, and returns its pod when it runs.

@@ -5,7 +5,7 @@ use podloom_api::{BrowserConfigObject, BrowserConfigStatus};
 use podloom_engine::readable::Readable;
 use serde_json::{Value, json};
 
-use crate::warm::keep::Warm;
+use crate::warm::pools::Pools;
 
 use super::super::plan;
 use super::super::{Action, World, work};
@@ -39,7 +39,7 @@ fn status(
         &World {
             config,
             all,
-            warm: Warm::default(),
+            pools: Pools::default(),
         },
         at(now),
     )
@@ -98,7 +98,7 @@ fn a_config_that_is_not_accepted_is_reported_once() {
         let world = World {
             config: config.clone(),
             all: all.clone(),
-            warm: Warm::default(),
+            pools: Pools::default(),
         };
         plan(&world, at(now)).notices
     };
@@ -161,7 +161,7 @@ fn the_old_finalizer_is_taken_off_when_it_is_in_the_way() {
         let world = World {
             config: config.clone(),
             all: Vec::new(),
-            warm: Warm::default(),
+            pools: Pools::default(),
         };
         plan(&world, now).action
     };
@@ -185,7 +185,7 @@ fn versions_of_the_neighbours_are_work() {
         work(&World {
             config: config.clone(),
             all: vec![Arc::new(Readable(Ok(other)))],
-            warm: Warm::default(),
+            pools: Pools::default(),
         })
     };
     assert!(work_beside(config.clone()) < 1024);

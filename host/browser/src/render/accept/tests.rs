@@ -274,3 +274,54 @@ fn hash_changes_with_any_pod() {
     hashes.dedup();
     assert_eq!(hashes.len(), 5);
 }
+
+#[test]
+fn warm_pods_are_of_versions_that_are_defined_and_know_no_session() {
+    let text = |warm: &str, env: &str| {
+        format!(
+            "{{ metadata: {{ name: a, namespace: n, creationTimestamp: '2026-01-01T00:00:00Z' }}, spec: {{ template: {{ env: [{env}] }}, browsers: {{ chrome: {{ '1': {{ image: x }} }} }}, warm: {{ {warm} }} }} }}"
+        )
+    };
+    let label =
+        "{ name: TEAM, valueFrom: { fieldRef: { fieldPath: \"metadata.labels['team']\" } } }";
+    for (warm, env, expected) in [
+        ("chrome: { '1': { max: 1 } }", "", ""),
+        (
+            "chrome: { '2': { max: 1 } }",
+            "",
+            "warm has chrome 2, which browsers does not define",
+        ),
+        (
+            "chrome: { '1': { max: 1, maxAge: 29s } }",
+            "",
+            "maxAge of warm is 29s, use at least 30s",
+        ),
+        (
+            "chrome: { '1': { max: 1 } }",
+            label,
+            "variable TEAM of container browser is metadata.labels['team'], which is read when the container starts",
+        ),
+    ] {
+        let config: BrowserConfigObject =
+            serde_saphyr::from_str(&text(warm, env)).expect("a config");
+        let configs = [ConfigRef::from(&config)];
+        let all = accept(&configs);
+        let problems: Vec<_> = all[0].problems.iter().map(|it| it.text.as_str()).collect();
+        let found = problems.join("; ");
+        assert!(
+            found.contains(expected) && found.is_empty() == expected.is_empty(),
+            "{found}"
+        );
+    }
+    let many: Vec<String> = (0..65)
+        .map(|number| format!("'{number}': {{ max: 1 }}"))
+        .collect();
+    let warm = format!("chrome: {{ {} }}", many.join(", "));
+    let config: BrowserConfigObject = serde_saphyr::from_str(&text(&warm, "")).expect("a config");
+    let all = accept(&[ConfigRef::from(&config)]);
+    let last = all[0].problems.last().map(|it| it.text.as_str());
+    assert_eq!(
+        last,
+        Some("warm has 65 versions, use at most 64: the others have no warm pods")
+    );
+}

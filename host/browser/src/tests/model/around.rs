@@ -231,7 +231,7 @@ pub(super) fn recipe() -> Recipe {
     let pod = json!({ "spec": {
         "containers": [{ "name": "browser", "image": "example/chrome" }], "restartPolicy": "Never",
     } });
-    Recipe::of(pod, false)
+    Recipe::of(pod, None)
 }
 
 /// A BrowserConfig that has this pod wait, which runs.
@@ -246,7 +246,7 @@ pub(super) fn create_warm(store: &mut Store, name: &str) {
         "labels": {
             names::label::WARM: "config", names::label::BROWSER_NAME: "chrome", names::label::BROWSER_VERSION: "1",
         },
-        "annotations": { names::annotation::WARM: hash },
+        "annotations": { names::annotation::RECIPE: hash },
         "ownerReferences": [{
             "apiVersion": "selenosis.io/v1", "kind": "BrowserConfig", "name": "config", "uid": owner, "controller": true,
         }],

@@ -1,4 +1,4 @@
-//! The memory, for the search through all histories.
+//! What the memory keeps, and for how long; and what the search through all histories needs of it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ impl WarmMemory {
     }
 
     /// Makes this the recipe of a pool.
-    pub(crate) fn has_recipe(&self, pool: Pool, recipe: Recipe) {
+    pub(crate) fn has_recipe(&self, pool: PoolId, recipe: Recipe) {
         let recipe = ((None, None), Instant::now(), Ok(Arc::new(recipe)));
         lock(&self.0).pools.entry(pool).or_default().recipe = Some(recipe);
     }
@@ -26,7 +26,76 @@ impl WarmMemory {
         let mut reserved: Vec<_> = known.reserved.keys().collect();
         reserved.sort_unstable();
         let taken: BTreeMap<_, _> = known.taken.iter().collect();
-        let doubtful: BTreeMap<_, _> = known.doubtful.iter().collect();
-        let _ = write!(Hashed(hasher), "{reserved:?}{taken:?}{doubtful:?}");
+        let attempts: BTreeMap<_, _> = known.attempts.iter().collect();
+        let _ = write!(Hashed(hasher), "{reserved:?}{taken:?}{attempts:?}");
     }
+}
+
+fn id(uid: &str) -> PoolId {
+    PoolId {
+        config: "browsers".to_owned(),
+        uid: uid.to_owned(),
+        browser: "chrome".to_owned(),
+        version: "139.0".to_owned(),
+    }
+}
+
+fn recipe() -> Arc<Recipe> {
+    Arc::new(Recipe::of(serde_json::json!({ "spec": {} }), None))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_is_reserved_until_it_changes_and_for_half_a_minute() {
+    let memory = WarmMemory::default();
+    assert!(memory.reserve("p", "1"));
+    assert!(!memory.reserve("p", "1"));
+    assert!(memory.reserve("p", "2"));
+    memory.release("p");
+    assert!(memory.reserve("p", "2"));
+    tokio::time::advance(RESERVED).await;
+    assert!(memory.reserve("p", "2"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recipe_holds_for_a_while_and_a_failure_does_not_replace_it() {
+    let (memory, id) = (WarmMemory::default(), id("c"));
+    let of = |generation| (Some(generation), Some("chain".to_owned()));
+    let failed = || Err("plugin labels failed".to_owned());
+    memory.knows(&id, of(1), failed());
+    assert!(
+        memory
+            .recent_recipe(&id, &of(1))
+            .is_some_and(|it| it.is_err())
+    );
+    assert!(memory.recipe(&id).is_none());
+    tokio::time::advance(NO_RECIPE).await;
+    assert!(memory.recent_recipe(&id, &of(1)).is_none());
+    memory.knows(&id, of(1), Ok(recipe()));
+    assert!(memory.recent_recipe(&id, &of(2)).is_none());
+    tokio::time::advance(RECIPE).await;
+    assert!(memory.recent_recipe(&id, &of(1)).is_none());
+    // Of the same BrowserConfig and chain, the old one goes on.
+    memory.knows(&id, of(1), failed());
+    assert!(memory.recipe(&id).is_some());
+    memory.knows(&id, of(2), failed());
+    assert!(memory.recipe(&id).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_process_knows_of_a_config_goes_with_it() {
+    let (memory, now) = (WarmMemory::default(), Timestamp::UNIX_EPOCH);
+    for uid in ["c-1", "c-2"] {
+        memory.began(&id(uid), now);
+        memory.has_written(uid, now);
+        memory.has_applied(uid, "policy".to_owned());
+    }
+    memory.keep_only("c-1", &[]);
+    assert_eq!(memory.demand(&id("c-1"), now), 0);
+    assert_eq!(memory.demand(&id("c-2"), now), 1);
+    assert_eq!(memory.written("c-1"), None);
+    assert!(!memory.was_applied("c-1", "policy"));
+    assert!(memory.was_applied("c-2", "policy") && !memory.was_applied("c-2", "other"));
+    assert!(memory.is_unknowing());
+    tokio::time::advance(UNKNOWING).await;
+    assert!(!memory.is_unknowing() && !memory.was_applied("c-2", "policy"));
 }

@@ -1,0 +1,112 @@
+//! Sessions that take pods which wait for them, on a kubelet that needs its time to start one.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, cluster, root};
+use crate::sessions::{CALM, NAMESPACE};
+
+/// How many sessions begin, one after the other.
+const SESSIONS: usize = 5;
+/// A line for each change of a Browser.
+const CHANGES: &str = "--output=jsonpath={.metadata.name};{.status.phase}{\"\\n\"}";
+
+/// Starts sessions one after the other. Returns how long each took to run, from when a watch showed it, and its pod.
+fn sessions(cluster: &Cluster, prefix: &str) -> Vec<(Duration, Value)> {
+    let mut watch = cluster
+        .node
+        .in_network(&cluster.node.programs().control_plane.kubectl);
+    watch.args(["get", "browsers", "--namespace", NAMESPACE]);
+    watch.args(["--watch", CHANGES]).stdout(Stdio::piped());
+    let mut watch = watch.spawn().unwrap();
+    let output = BufReader::new(watch.stdout.take().unwrap());
+    let (sender, changes) = mpsc::channel();
+    thread::spawn(move || {
+        for line in output.lines().map_while(Result::ok) {
+            let _nobody_waits = sender.send((Instant::now(), line));
+        }
+    });
+    let names = (0..SESSIONS).map(|number| format!("{prefix}-{number}"));
+    let names: Vec<String> = names.collect();
+    for name in &names {
+        cluster.browse(name, CALM);
+        cluster.until_running(NAMESPACE, name);
+    }
+    let mut begun: HashMap<String, Instant> = HashMap::new();
+    let mut times: HashMap<String, Duration> = HashMap::new();
+    while !names.iter().all(|name| times.contains_key(name)) {
+        let (at, line) = changes.recv_timeout(Duration::from_mins(1)).unwrap();
+        let (name, phase) = line.split_once(';').unwrap();
+        let since = *begun.entry(name.to_owned()).or_insert(at);
+        if phase == "Running" {
+            times.entry(name.to_owned()).or_insert(at - since);
+        }
+    }
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+    let session = |name: &String| {
+        let selector = format!("--selector=selenosis.io/browser={name}");
+        let pods = cluster.get(&["pods", "--namespace", NAMESPACE, &selector]);
+        assert_eq!(pods["items"].as_array().unwrap().len(), 1);
+        (times[name], pods["items"][0].clone())
+    };
+    names.iter().map(session).collect()
+}
+
+/// The middle one, in milliseconds.
+fn median(sessions: &[(Duration, Value)]) -> u128 {
+    let mut times: Vec<Duration> = sessions.iter().map(|(time, _)| *time).collect();
+    times.sort_unstable();
+    times[times.len() / 2].as_millis()
+}
+
+#[test]
+fn sessions_take_pods_that_wait() {
+    let Some(cluster) = cluster() else { return };
+    cluster.install(&root().join("deploy"));
+    cluster.configure_sessions();
+    let cold = sessions(&cluster, "cold");
+    let pool = json!({ "small": { CALM: { "min": SESSIONS, "max": SESSIONS } } });
+    let patch = json!({ "spec": { "warm": pool } }).to_string();
+    let config = ["browserconfig", "small", "--namespace", NAMESPACE];
+    cluster.kubectl(
+        &[
+            &["patch"],
+            &config[..],
+            &["--type=merge", "--patch", &patch],
+        ]
+        .concat(),
+    );
+    let before = cluster.eventually("the pods are ready", || {
+        let status = &cluster.get(&config)["status"]["warm"];
+        let is_ready = status["ready"] == SESSIONS;
+        let waiting = [
+            "pods",
+            "--namespace",
+            NAMESPACE,
+            "--selector=selenosis.io/warm",
+        ];
+        let pods = is_ready.then(|| cluster.get(&waiting));
+        pods.ok_or_else(|| status.to_string())
+    });
+    let warm = sessions(&cluster, "warm");
+    for (_, pod) in &warm {
+        let uid = &pod["metadata"]["uid"];
+        let mut waited = before["items"].as_array().unwrap().iter();
+        assert!(waited.any(|it| it["metadata"]["uid"] == *uid), "{pod}");
+        let containers = pod["status"]["containerStatuses"].as_array().unwrap();
+        assert!(containers.iter().all(|it| it["restartCount"] == 0));
+    }
+    // For SCALE.md: no test depends on how quick a machine is.
+    eprintln!(
+        "from a Browser's creation until it runs: {} ms with a pod that waits, {} ms without",
+        median(&warm),
+        median(&cold)
+    );
+}
