@@ -93,7 +93,9 @@ fn found(scene: &Scene, kind: &str, webhook: &Webhook) -> Option<Value> {
     let said = scene
         .cluster
         .ask_kubectl(&[&get[..], &[&scene.namespace]].concat());
-    let is_missing = said.error.contains("NotFound");
+    // What kubectl knows of a new kind comes a little after the kind.
+    let words = ["NotFound", "the server doesn't have a resource type"];
+    let is_missing = words.iter().any(|word| said.error.contains(word));
     assert!(said.is_done || is_missing, "{}", said.error);
     said.is_done
         .then(|| serde_json::from_str(&said.out).unwrap())

@@ -98,6 +98,9 @@ pub(crate) async fn measure(
     log: &AuditLog,
 ) -> Result<(Vec<Sessions>, Pool)> {
     let operator = attend(launcher).await?;
+    // First, while nothing is in its memory that goes back to the system later.
+    eprintln!("a pool at rest: {} s", REST.as_secs());
+    let pool = at_rest(workplace, operator.pid, log).await?;
     let mut all = Vec::new();
     for rate in RATES {
         for start in Start::ALL {
@@ -105,8 +108,6 @@ pub(crate) async fn measure(
             all.push(sessions(workplace, operator.pid, log, start, rate).await?);
         }
     }
-    eprintln!("a pool at rest: {} s", REST.as_secs());
-    let pool = at_rest(workplace, operator.pid, log).await?;
     Ok((all, pool))
 }
 
@@ -246,6 +247,8 @@ async fn at_rest(workplace: &Workplace, operator: u32, log: &AuditLog) -> Result
     let (from, after) = (log.end()?, usage(operator)?.resident);
     sleep(REST).await;
     let requests = log.between(from, log.end()?)?;
+    keep(workplace, namespace, 0, 0).await?;
+    workplace.until_empty(namespace).await?;
     Ok(Pool {
         pods: PODS,
         memory: after.saturating_sub(before),
