@@ -89,7 +89,8 @@ impl ChainMutator {
     ) -> Result<Result<MutatedPod, RejectedPod>, ChainPanicked> {
         let recent = self.recent.as_ref();
         let recent = recent.map(|recent| (recent, RecentPod::of(&request), Instant::now()));
-        // Nobody gets the pod of a dry run, and one that is changed is there already; but a session without its pod is told of.
+        // Reports are about pods that are not created. Nobody gets that of a dry run, and one that changes is there already; but if a plugin
+        // denies a session its pod (CLAIM), the session has none.
         let notes = self.notes.as_ref();
         let later = request.later.as_ref();
         let is_new = later.is_none_or(|it| it.operation == Operation::Claim);

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -15,7 +14,6 @@ use podloom_tests::{
     Bundle, Change, Cluster, Operator, Scene, Watched, blackbox, blackbox_on, eventually,
 };
 use serde_json::{Value, json};
-use tokio::time::sleep;
 
 const WARM: &str = "selenosis.io/warm";
 
@@ -185,8 +183,8 @@ fn what_needs_another_pod_gets_one_and_says_why() {
         scene.browser("two", "running").await;
         let both = [seen.until_runs("one").await, seen.until_runs("two").await];
         for browser in &both {
-            let is_told = made(browser).ends_with("made cold: no warm pod is ready");
-            assert!(pod_name(browser).is_some() || is_told, "{browser:?}");
+            let says_why = made(browser).ends_with("made cold: no warm pod is ready");
+            assert!(pod_name(browser).is_some() || says_why, "{browser:?}");
         }
         assert!(both.iter().any(|browser| pod_name(browser).is_some()));
         // What is outdated is replaced.
@@ -273,15 +271,21 @@ fn a_full_quota_is_said_once_and_tried_later_and_later() {
         // It is tried again, later and later, and said once.
         let written = proxy.count("patch browserconfigs/status");
         let tried = proxy.count("create pods");
-        sleep(Duration::from_secs(3)).await;
-        eventually("it is tried again", async || {
-            let again = proxy.count("create pods");
-            (again > tried).then_some(()).ok_or_else(String::new)
+        eventually("it is tried twice more", async || {
+            let now = proxy.count("create pods");
+            let is_tried = now >= tried + 2;
+            is_tried.then_some(()).ok_or_else(|| now.to_string())
         })
         .await;
         assert_eq!(proxy.count("patch browserconfigs/status"), written);
-        let tried = proxy.count("create pods") - tried;
-        assert!(tried < 10, "{tried} tries");
+        let tries = proxy.requests().into_iter();
+        let tries = tries.filter(|it| it.method == "POST" && it.path.contains("/pods"));
+        let times: Vec<f64> = tries.map(|it| it.seconds).collect();
+        let [.., first, _, last] = times[..] else {
+            panic!("{times:?}")
+        };
+        // Without a pause in between, two tries take some hundredths of a second.
+        assert!(last - first > 0.3, "{times:?}");
         quotas
             .delete("one", &DeleteParams::default())
             .await

@@ -88,7 +88,8 @@ fn next_step(world: &World, timeouts: &Timeouts, now: Timestamp) -> Plan<Action>
     Plan::wait(next(&verdict))
 }
 
-/// The deletion of a warm pod that the session has taken though it has another: a request came late. Nobody was told of it.
+/// Deletes a second pod of a session. There is one if the patch that takes a warm pod arrived late, when the session had another already.
+/// No client knows of it: the status has the first.
 fn stray(world: &World) -> Option<Action> {
     let noted = world.status()?.pod_uid.as_deref()?;
     let mut own = world.own_pods.iter();

@@ -1,7 +1,7 @@
 //! How many warm pods are wanted: a rule that can be said in one sentence.
 //!
 //! As many as the sessions that began within ten seconds, at the busiest time of the last five minutes. Ten seconds is about what a pod
-//! takes to be scheduled and to start; whoever needs more says `min`.
+//! takes to be scheduled and to start. If pods take longer, users set `min`.
 
 use std::collections::VecDeque;
 
