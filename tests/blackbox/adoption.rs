@@ -6,19 +6,25 @@ use podloom_api::{Browser, Phase};
 use podloom_tests::{Cluster, Scene, Watched, blackbox_on};
 use serde_json::{Value, json};
 
+/// The labels of a Browser and its pod.
+fn labels_of(name: &str) -> Value {
+    json!({
+        "selenosis.io/browser": name,
+        "selenosis.io/browser.name": "chrome",
+        "selenosis.io/browser.version": behaviour(name),
+    })
+}
+
 /// Creates a Browser and its pod as the other controller does; the pod gets these labels.
-async fn left_behind(scene: &Scene, name: &str, behaviour: &str, labels: Value) {
+async fn left_behind(scene: &Scene, name: &str, labels: Value) {
+    let behaviour = behaviour(name);
     let browser = scene
         .browser_with(
             name,
             behaviour,
             json!({
                 "finalizers": ["browserpod.selenosis.io/finalizer"],
-                "labels": {
-                    "selenosis.io/browser": name,
-                    "selenosis.io/browser.name": "chrome",
-                    "selenosis.io/browser.version": behaviour,
-                },
+                "labels": labels_of(name),
             }),
         )
         .await;
@@ -88,9 +94,9 @@ async fn leave_all(scene: &Scene, pods: &Watched<Pod>) {
     for name in LEFT {
         let labels = match name {
             "unlabelled" => json!({}),
-            name => json!({ "selenosis.io/browser": name }),
+            name => labels_of(name),
         };
-        left_behind(scene, name, behaviour(name), labels).await;
+        left_behind(scene, name, labels).await;
     }
     for name in LEFT.into_iter().filter(|name| behaviour(name) == "running") {
         let pod = pods.until_is(name, "runs", |pod| {

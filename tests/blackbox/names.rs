@@ -13,11 +13,11 @@ fn a_pod_of_another_owner_is_left_alone() {
             // The operator's watch selects pods by this label.
             (
                 "labelled",
-                json!({ "labels": { "selenosis.io/browser": "labelled" } }),
+                json!({ "labels": { "selenosis.io/browser.name": "chrome" } }),
             ),
             (
                 "owned",
-                json!({ "labels": { "selenosis.io/browser": "owned" } }),
+                json!({ "labels": { "selenosis.io/browser.name": "chrome" } }),
             ),
         ];
         for (name, metadata) in &cases {

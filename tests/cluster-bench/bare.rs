@@ -70,7 +70,7 @@ pub(crate) async fn measure(
 
 async fn watch_pods(workplace: &Workplace, sender: mpsc::UnboundedSender<Work>) -> Result<()> {
     let api = workplace.pods(NAMESPACE);
-    let config = watcher::Config::default().labels(names::label::BROWSER);
+    let config = watcher::Config::default().labels(names::label::BROWSER_NAME);
     let mut events = std::pin::pin!(watcher(api, config).applied_objects());
     let mut seen = HashSet::new();
     while let Some(pod) = events.try_next().await? {

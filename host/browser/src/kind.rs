@@ -25,6 +25,7 @@ use super::memory::Memory;
 use super::metrics::{BrowserMetrics, CONTROLLER, Milestone};
 use super::plan::plan;
 use super::pod::SeenPod;
+use super::warm::WarmMemory;
 use super::world::{Action, ActionOutcome, Learned, Timeouts, World};
 use super::{cause, metrics};
 
@@ -56,8 +57,21 @@ pub(super) struct Resources {
 pub(super) struct Caches {
     pub(super) configs: Cache<Readable<BrowserConfigObject>>,
     pub(super) pods: Cache<SeenPod>,
-    pub(super) warm: Cache<SeenPod>,
     pub(super) namespaces: Namespaces,
+}
+
+impl Caches {
+    /// Returns the pods of a Browser or BrowserConfig that do not have its name: those that it has taken, or that wait.
+    pub(super) fn owned(
+        &self,
+        memory: &WarmMemory,
+        namespace: Option<&str>,
+        owner: &str,
+    ) -> Vec<Arc<SeenPod>> {
+        let names = memory.owned_by(owner).into_iter();
+        let pods = names.filter_map(|name| self.pods.get(namespace, &name));
+        pods.filter(|pod| pod.controller() == Some(owner)).collect()
+    }
 }
 
 impl Kind for BrowserKind {
@@ -400,13 +414,13 @@ impl BrowserKind {
         let metadata = &browser.metadata;
         let namespace = metadata.namespace.as_deref();
         let cached = self.cached_pod(world);
-        let taken = self.memory.warm.taken_by(uid_of(metadata));
-        if taken.is_empty() {
+        let memory = &self.memory.warm;
+        let mut pods = self.caches.owned(memory, namespace, uid_of(metadata));
+        if pods.is_empty() {
             return cached;
         }
-        let names = taken.iter().map(String::as_str).chain([world.name()]);
-        let pods = names.filter_map(|name| self.caches.pods.get(namespace, name));
-        let pods: Vec<_> = pods.filter(|pod| world.owns(pod)).collect();
+        let named = self.caches.pods.get(namespace, world.name());
+        pods.extend(named.filter(|pod| world.owns(pod)));
         world.own_pods.clone_from(&pods);
         let is_own = cached.as_ref().is_some_and(|pod| world.owns(pod));
         if is_own {

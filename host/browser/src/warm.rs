@@ -13,7 +13,6 @@ use std::fmt;
 use std::time::Duration;
 
 use podloom_api::{Phase, SessionNetworkPolicy, names};
-use podloom_engine::cache::Watch;
 use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -186,14 +185,6 @@ pub(crate) fn is_ready(pod: &SeenPod) -> bool {
         && cause::unready(pod).is_none()
         && cause::of_running(pod).is_none()
         && cause::of_disruption(pod).is_none()
-}
-
-/// Pods that wait are watched apart from those of sessions: once a session takes one, it has another label.
-pub(crate) fn watch_of_warm_pods() -> Watch<SeenPod> {
-    Watch {
-        label: names::label::WARM,
-        ..Watch::of("Pod", "warm Pods")
-    }
 }
 
 pub(crate) fn uid(pod: &SeenPod) -> &str {

@@ -24,7 +24,6 @@ use super::kind::{BrowserKind, Caches, Resources};
 use super::memory::Memory;
 use super::metrics::{BrowserMetrics, phase};
 use super::pod::SeenPod;
-use super::warm::watch_of_warm_pods;
 use super::world::Timeouts;
 
 /// Browsers in a cache. One that cannot be read hides no other.
@@ -58,23 +57,20 @@ pub async fn begin(
     let browsers = Cache::new(scopes, browsers);
     let caches = caches(scopes, &resources, namespaces);
     let (memory, changed) = (Memory::default(), Wakes::default());
-    memory
-        .warm
-        .listen(&caches.configs, &caches.warm, &caches.pods);
+    memory.warm.listen(&caches.configs, &caches.pods);
     remember(&caches.pods, &browsers, memory.clone());
     note_changes(&caches.configs, changed.clone());
     let of_browsers = Wiring::<BrowserKind>::new(&browsers)
         .owns(&caches.pods)
         .awaits_in_scope(&caches.configs)
-        .awaits_in_scope(&caches.warm)
         .counts(NONE, phase);
-    let of_configs = Wiring::<BrowserConfigKind>::new(&caches.configs).owns(&caches.warm);
+    let of_configs = Wiring::<BrowserConfigKind>::new(&caches.configs).owns(&caches.pods);
     // What fills caches has no end.
     let beside = future::join5(
         fill_namespaces,
         browsers.fill(),
         caches.configs.fill(),
-        future::join(caches.pods.fill(), caches.warm.fill()),
+        caches.pods.fill(),
         wake_waiting(&changed, browsers),
     );
     let configs = BrowserConfigKind {
@@ -117,15 +113,14 @@ fn caches(scopes: &[WatchScope], resources: &Resources, namespaces: Namespaces) 
     Caches {
         configs: Cache::new(scopes, configs),
         pods: Cache::new(scopes, watch_of_pods()),
-        warm: Cache::new(scopes, watch_of_warm_pods()),
         namespaces,
     }
 }
 
-/// Pods of Browsers are watched. One that loses our label leaves the watch as if it were gone.
+/// Pods of Browsers are watched, and those that wait for one. One that loses our label leaves the watch as if it were gone.
 pub(crate) fn watch_of_pods() -> Watch<SeenPod> {
     Watch {
-        label: names::label::BROWSER,
+        label: names::label::BROWSER_NAME,
         ..Watch::of("Pod", "Pods")
     }
 }

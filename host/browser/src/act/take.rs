@@ -63,7 +63,8 @@ impl BrowserKind {
             from.id.has(it) && mark.is_some_and(|mark| mark.recipe == recipe.hash)
         };
         let namespace = world.browser.metadata.namespace.as_deref();
-        let mut warm = self.caches.warm.all_in(namespace);
+        let memory = &self.memory.warm;
+        let mut warm = self.caches.owned(memory, namespace, &from.id.uid);
         warm.retain(|it| is_of_recipe(it) && is_ready(it) && is_young(it));
         warm.sort_by_key(|it| {
             let metadata = &it.metadata;
@@ -71,7 +72,7 @@ impl BrowserKind {
         });
         let free = warm
             .iter()
-            .filter(|it| self.memory.warm.reserve(uid(it), version(it)));
+            .filter(|it| memory.reserve(uid(it), version(it)));
         for found in free.take(TRIES) {
             let patch = patch_for(found, &recipe, pod);
             match self.try_to_take(ctx, world, found, patch).await? {

@@ -106,8 +106,7 @@ impl BrowserConfigKind {
     /// Those of a BrowserConfig that the watch shows, but for those that are being taken or deleted, and whether there are such; and those
     /// that it does not show yet.
     fn warm_pods(&self, namespace: Option<&str>, config: &str) -> (Vec<Arc<SeenPod>>, bool) {
-        let mut pods = self.caches.warm.all_in(namespace);
-        pods.retain(|pod| pod.controller() == Some(config));
+        let mut pods = self.caches.owned(&self.memory, namespace, config);
         let shown = pods.iter().map(|pod| uid(pod)).collect();
         let created = self.memory.created(config, &shown);
         pods.extend(created);

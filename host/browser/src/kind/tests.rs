@@ -21,7 +21,6 @@ use crate::config::BrowserConfigKind;
 use crate::memory::Memory;
 use crate::metrics::BrowserMetrics;
 use crate::pod::SeenPod;
-use crate::warm::watch_of_warm_pods;
 use crate::world::Timeouts;
 
 /// A chain without plugins.
@@ -79,7 +78,6 @@ pub(crate) fn controller_of(cached: Option<Value>) -> BrowserKind {
         caches: Caches {
             configs: Cache::of(configs, []),
             pods: Cache::of(Watch::of("Pod", "Pods"), pods),
-            warm: Cache::of(watch_of_warm_pods(), []),
             namespaces: Namespaces::of(Cache::of(namespaces::metadata(), [])),
         },
         mutator: Arc::new(Untouched),

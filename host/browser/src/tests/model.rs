@@ -36,7 +36,7 @@ use crate::kind::tests::Untouched;
 use crate::kind::{BrowserKind, Caches, Resources};
 use crate::memory::Memory;
 use crate::metrics::BrowserMetrics;
-use crate::warm::{PoolId, watch_of_warm_pods};
+use crate::warm::PoolId;
 use crate::wiring::{note_changes, remember, wake_waiting, watch_of_pods};
 use crate::world::{Timeouts, World};
 
@@ -142,7 +142,6 @@ impl Duty for Sessions {
             caches: Caches {
                 configs: seen.cached(CONFIGS, tools.configs()),
                 pods: seen.cached(PODS, watch_of_pods()),
-                warm: seen.cached(PODS, watch_of_warm_pods()),
                 namespaces: tools.namespaces.clone(),
             },
             mutator: Arc::new(Untouched),
@@ -180,8 +179,7 @@ impl Duty for Sessions {
         let configs = new.seen.cached(CONFIGS, tools.configs());
         let pods = new.seen.cached(PODS, watch_of_pods());
         let changed = Wakes::default();
-        let warm = new.seen.cached(PODS, watch_of_warm_pods());
-        memory.warm.listen(&configs, &warm, &pods);
+        memory.warm.listen(&configs, &pods);
         remember(&pods, &own, memory.clone());
         note_changes(&configs, changed.clone());
         drop(writes.wiring::<BrowserKind>(&own).owns(&pods));
@@ -253,7 +251,7 @@ const MODEL: Model<Sessions> = Model {
     },
 };
 
-/// The same with a warm pod. One watch shows what waits and what is taken, so the search leaves out that one of the two lags.
+/// The same with a warm pod.
 const WARM: Model<Sessions> = Model {
     name: "browser, warm",
     cases: concat!(env!("CARGO_MANIFEST_DIR"), "/src/tests/model/warm"),

@@ -40,8 +40,9 @@ pub(crate) struct WarmMemory(Arc<Mutex<Known>>);
 struct Known {
     /// Pods that somebody is about to take or to delete, by UID: in which version, and since when. What changed is free again.
     reserved: HashMap<String, (String, Instant)>,
-    /// The names of the pods that each Browser has taken, by its UID, as the watch shows them. More than one only if a request came late.
-    taken: HashMap<String, BTreeSet<String>>,
+    /// The names of the pods of each owner that do not have its name, by its UID, as the watch shows them: those of a BrowserConfig that
+    /// wait, and the one that a Browser has taken. More than one only if a request came late.
+    owned: HashMap<String, BTreeSet<String>>,
     /// The pod that a Browser tries to take or to create, by the Browser's UID: the answer may be lost.
     attempts: HashMap<String, String>,
     /// Pods that were created and that the watch has not shown yet, by UID.
@@ -70,7 +71,6 @@ impl WarmMemory {
     pub(crate) fn listen(
         &self,
         configs: &Cache<Readable<BrowserConfigObject>>,
-        warm: &Cache<SeenPod>,
         pods: &Cache<SeenPod>,
     ) {
         let known = self.clone();
@@ -85,68 +85,20 @@ impl WarmMemory {
             }
         });
         let known = self.clone();
-        warm.listen(move |seen| known.shown(seen));
-        let known = self.clone();
-        pods.listen(move |seen| known.shown_of_sessions(seen));
+        pods.listen(move |seen| {
+            let (before, after) = match seen {
+                Seen::Coming(pod) => (None, Some(*pod)),
+                Seen::Changed(change) => (change.before, change.after),
+                Seen::Listed(_) => return,
+            };
+            lock(&known.0).shown(before, after);
+        });
     }
 
-    fn shown(&self, seen: &Seen<'_, SeenPod>) {
-        match seen {
-            Seen::Coming(pod)
-            | Seen::Changed(Change {
-                after: Some(pod), ..
-            }) => {
-                lock(&self.0).created.remove(uid(pod));
-            }
-            Seen::Changed(Change {
-                before: Some(pod),
-                after: None,
-                ..
-            }) => {
-                let mut known = lock(&self.0);
-                known.created.remove(uid(pod));
-                known.reserved.remove(uid(pod));
-            }
-            _ => {}
-        }
-    }
-
-    /// A pod of a session that was warm has another name than its Browser. Until the status has it, nothing else knows.
-    fn shown_of_sessions(&self, seen: &Seen<'_, SeenPod>) {
-        let (pod, is_there) = match seen {
-            Seen::Coming(pod)
-            | Seen::Changed(Change {
-                after: Some(pod), ..
-            }) => (*pod, true),
-            Seen::Changed(Change {
-                before: Some(pod),
-                after: None,
-                ..
-            }) => (*pod, false),
-            _ => return,
-        };
-        let (Some(owner), Some(name)) = (pod.owner(), &pod.metadata.name) else {
-            return;
-        };
-        if owner.name == *name {
-            return;
-        }
-        let mut known = lock(&self.0);
-        if is_there {
-            let names = known.taken.entry(owner.uid.clone()).or_default();
-            names.insert(name.clone());
-        } else if let Some(names) = known.taken.get_mut(&owner.uid) {
-            names.remove(name);
-            if names.is_empty() {
-                known.taken.remove(&owner.uid);
-            }
-        }
-    }
-
-    /// Returns the names of the pods that a Browser has taken, by its UID.
-    pub(crate) fn taken_by(&self, browser: &str) -> Vec<String> {
+    /// Returns the names of the pods of an owner, by its UID, that do not have its name.
+    pub(crate) fn owned_by(&self, owner: &str) -> Vec<String> {
         let known = lock(&self.0);
-        let names = known.taken.get(browser).into_iter().flatten();
+        let names = known.owned.get(owner).into_iter().flatten();
         names.cloned().collect()
     }
 
@@ -297,6 +249,40 @@ impl WarmMemory {
     pub(crate) fn has_written(&self, config: &str, now: Timestamp) {
         lock(&self.0).written.insert(config.to_owned(), now);
     }
+}
+
+impl Known {
+    /// Notes what a pod was and is.
+    fn shown(&mut self, before: Option<&SeenPod>, after: Option<&SeenPod>) {
+        if let Some(pod) = after.or(before) {
+            self.created.remove(uid(pod));
+            let reserved = self.reserved.get(uid(pod));
+            if reserved.is_some_and(|(seen, _)| after.is_none_or(|pod| version(pod) != seen)) {
+                self.reserved.remove(uid(pod));
+            }
+        }
+        let (before, after) = (before.and_then(otherwise), after.and_then(otherwise));
+        if let Some((owner, name)) = before.filter(|it| Some(it) != after.as_ref())
+            && let Some(names) = self.owned.get_mut(owner)
+        {
+            names.remove(name);
+            if names.is_empty() {
+                self.owned.remove(owner);
+            }
+        }
+        if let Some((owner, name)) = after {
+            let names = self.owned.entry(owner.to_owned()).or_default();
+            if !names.contains(name) {
+                names.insert(name.to_owned());
+            }
+        }
+    }
+}
+
+/// Returns the UID of a pod's owner, and the pod's name if it is not that of the owner.
+fn otherwise(pod: &SeenPod) -> Option<(&str, &str)> {
+    let (owner, name) = (pod.owner()?, pod.metadata.name.as_deref()?);
+    (owner.name != name).then_some((&*owner.uid, name))
 }
 
 #[cfg(test)]

@@ -156,7 +156,7 @@ fn forge_pod(store: &mut Store, name: &str) {
         "apiVersion": "selenosis.io/v1", "kind": "Browser", "name": name, "uid": browser.uid(), "controller": true,
     });
     let metadata = json!({
-        "name": name, "labels": { names::label::BROWSER: name }, "ownerReferences": [owner],
+        "name": name, "labels": { names::label::BROWSER_NAME: "chrome" }, "ownerReferences": [owner],
     });
     let pod = json!({ "metadata": metadata, "spec": { "containers": [] } });
     let uid = store.create(PODS, pod).uid().to_owned();

@@ -25,9 +25,9 @@ impl WarmMemory {
         let known = lock(&self.0);
         let mut reserved: Vec<_> = known.reserved.keys().collect();
         reserved.sort_unstable();
-        let taken: BTreeMap<_, _> = known.taken.iter().collect();
+        let owned: BTreeMap<_, _> = known.owned.iter().collect();
         let attempts: BTreeMap<_, _> = known.attempts.iter().collect();
-        let _ = write!(Hashed(hasher), "{reserved:?}{taken:?}{attempts:?}");
+        let _ = write!(Hashed(hasher), "{reserved:?}{owned:?}{attempts:?}");
     }
 }
 
