@@ -29,14 +29,15 @@ async fn one_session(scene: &Scene) {
 async fn one_warm_session(scene: &Scene) {
     let policy = json!({ "ingress": [] });
     warm::change(scene, json!({ "networkPolicy": policy })).await;
-    warm::keep(scene, "running", 1, 1).await;
+    warm::keep_small(scene, 1, 1).await;
     warm::are_ready(scene, 1).await;
     let seen = scene.watch_browsers().await;
     scene.browser("w", "running").await;
     let runs = seen.until_runs("w").await;
     assert!(runs.status.unwrap().pod_name.is_some());
     scene.delete_browser("w").await;
-    warm::change(scene, json!({ "warm": null, "networkPolicy": null })).await;
+    let none = json!({ "warm": null, "networkPolicy": null, "template": null });
+    warm::change(scene, none).await;
     scene.nothing_is_left().await;
 }
 

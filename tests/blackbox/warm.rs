@@ -8,7 +8,7 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Resource, ResourceExt};
 use podloom_api::{Browser, BrowserConfig, WarmStatus};
-use podloom_tests::faults::{Proxy, RequestFilter};
+use podloom_tests::faults::{Fault, Proxy, RequestFilter, Rule};
 use podloom_tests::lives::{Blow, Life, Place, strike};
 use podloom_tests::{
     Bundle, Change, Cluster, Operator, Scene, Watched, blackbox, blackbox_on, eventually,
@@ -28,8 +28,30 @@ pub(crate) async fn change(scene: &Scene, spec: Value) -> BrowserConfig {
 
 /// Has so many pods of a version wait.
 pub(crate) async fn keep(scene: &Scene, version: &str, min: u32, max: u32) {
-    let pool = json!({ "min": min, "max": max, "maxAge": "1h", "maxStarting": 100 });
-    change(scene, json!({ "warm": { "chrome": { version: pool } } })).await;
+    let warm = json!({ "chrome": { version: pool(min, max) } });
+    change(scene, json!({ "warm": warm })).await;
+}
+
+fn pool(min: u32, max: u32) -> Value {
+    json!({ "min": min, "max": max, "maxAge": "1h", "maxStarting": 100 })
+}
+
+/// Does the same, with a tenth of the resources that sessions have.
+pub(crate) async fn keep_small(scene: &Scene, min: u32, max: u32) {
+    let mut small = pool(min, max);
+    small["resources"] = resources("50m");
+    let warm = json!({ "chrome": { "running": small } });
+    let template = json!({ "resources": resources("500m") });
+    change(scene, json!({ "template": template, "warm": warm })).await;
+}
+
+fn resources(cpu: &str) -> Value {
+    json!({ "requests": { "cpu": cpu }, "limits": { "cpu": "1", "memory": "1Gi" } })
+}
+
+/// What the browser of a pod requests.
+fn cpu(pod: &Pod) -> Value {
+    json!(pod)["spec"]["containers"][0]["resources"]["requests"]["cpu"].take()
 }
 
 async fn status(scene: &Scene) -> Option<WarmStatus> {
@@ -70,7 +92,7 @@ fn made(browser: &Browser) -> String {
     made.next().unwrap()["message"].as_str().unwrap().to_owned()
 }
 
-/// Checks that no pod was ever two Browsers', and no Browser had two pods.
+/// Checks that no pod was ever two Browsers', and no Browser had two pods, or one that was still small.
 fn are_theirs(pods: &Watched<Pod>) {
     pods.are_single();
     let mut owners: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -79,7 +101,13 @@ fn are_theirs(pods: &Watched<Pod>) {
         let of = owners.entry(pod.uid().unwrap()).or_default();
         let browsers = pod.owner_references().iter();
         let browsers = browsers.filter(|owner| owner.kind == "Browser");
+        let before = of.len();
         of.extend(browsers.map(|owner| owner.uid.clone()));
+        assert!(
+            of.len() == before || cpu(pod) != "50m",
+            "{}",
+            pod.name_any()
+        );
     }
     owners.retain(|_, browsers| browsers.len() > 1);
     assert!(owners.is_empty(), "{owners:#?}");
@@ -208,6 +236,56 @@ fn what_needs_another_pod_gets_one_and_says_why() {
         let image = pod.spec.unwrap().containers[0].image.clone();
         assert_eq!(image.as_deref(), Some("example.com/chrome:2"));
         are_theirs(&pods);
+        end(&scene).await;
+    });
+}
+
+#[test]
+fn a_pod_that_waits_with_less_is_resized_first() {
+    blackbox_on(Cluster::without_operator, "warm-small", async |scene| {
+        let proxy = scene.proxy();
+        let _operator = scene.operator_behind(&proxy, &[]).await;
+        scene.behaviours().await;
+        keep_small(&scene, 1, 1).await;
+        are_ready(&scene, 1).await;
+        let is_small = |pods: &BTreeMap<String, Pod>| pods.values().all(|pod| cpu(pod) == "50m");
+        assert!(is_small(&waiting(&scene).await));
+        let (seen, pods) = (scene.watch_browsers().await, scene.watch_pods().await);
+        let resized = proxy.count("patch pods/resize");
+        scene.browser("b", "running").await;
+        let browser = seen.until_runs("b").await;
+        let name = pod_name(&browser).unwrap_or_else(|| panic!("{}", made(&browser)));
+        let pod = scene.pods().get(&name).await.unwrap();
+        assert_eq!(cpu(&pod), "500m");
+        assert_eq!(seen.story("b"), ["Running"]);
+        assert_eq!(proxy.count("patch pods/resize"), resized + 1);
+        // Who may not resize, or has no room, makes a pod.
+        are_ready(&scene, 1).await;
+        let full = Fault::api_error(403, "Forbidden", "exceeded quota: one");
+        proxy.set_rules(&[Rule::on("patch pods/resize", full)]);
+        scene.browser("c", "running").await;
+        let cold = seen.until_runs("c").await;
+        assert!(made(&cold).contains("made cold: "), "{}", made(&cold));
+        assert!(
+            made(&cold).contains("exceeded quota: one"),
+            "{}",
+            made(&cold)
+        );
+        assert!(is_small(&waiting(&scene).await));
+        proxy.set_rules(&[]);
+        are_theirs(&pods);
+        change(
+            &scene,
+            json!({ "template": { "resources": { "limits": null } } }),
+        )
+        .await;
+        eventually("the BrowserConfig is not accepted", async || {
+            let config = json!(scene.configs().get("behaviours").await.unwrap());
+            let accepted = config["status"]["conditions"][0]["message"].to_string();
+            let why = "resources of warm: a resize cannot remove limits.cpu of container browser";
+            accepted.contains(why).then_some(()).ok_or(accepted)
+        })
+        .await;
         end(&scene).await;
     });
 }
@@ -475,7 +553,7 @@ impl Life for Session {
 
     async fn prepares(&self) {
         self.scene.behaviours().await;
-        keep(self.scene, "running", 2, 2).await;
+        keep_small(self.scene, 2, 2).await;
         are_ready(self.scene, 2).await;
     }
 
@@ -529,9 +607,9 @@ impl Life for Session {
 }
 
 fn each_write(name: &str, blow: Blow) {
-    // The finalizer, the pod, the status, the deletions of the pod, the finalizer again; and what the pool makes.
-    let writes = RequestFilter::from("write browsers browsers/status pods");
-    strike(name, blow, &[(writes, 5..14)], Session::new);
+    // The finalizer, the resize, the pod, the status, the deletions of the pod, the finalizer again; and what the pool makes.
+    let writes = RequestFilter::from("write browsers browsers/status pods pods/resize");
+    strike(name, blow, &[(writes, 6..15)], Session::new);
     let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
     let is_skipped = std::env::var_os("PODLOOM_BLACKBOX_BINARY").is_none();
     assert!(is_skipped || taken.iter().any(|it| it.starts_with(name)));

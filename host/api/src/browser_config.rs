@@ -136,7 +136,7 @@ impl fmt::Display for PolicyType {
 }
 
 /// How many pods of one version wait for a session.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct WarmPool {
     /// Keep at least this many pods ready, also if nobody comes. Defaults to 0.
@@ -160,6 +160,13 @@ pub struct WarmPool {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 100))]
     pub max_starting: Option<i32>,
+
+    /// Request and limit other resources for the browser container while the pod waits, instead of those that the session has. Defaults
+    /// to the same.
+    /// A session that takes the pod resizes it in place first. That can change cpu and memory alone, and keeps the QoS class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = schema::core)]
+    pub resources: Option<ResourceRequirements>,
 }
 
 /// How many pods wait for sessions.

@@ -90,6 +90,8 @@ pub mod condition {
     pub const READY: &str = "Ready";
     /// On a pod, and copied to its Browser: the pod is evicted or preempted, or its node is lost.
     pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
+    /// On a pod that its node has not resized yet, or cannot resize.
+    pub const RESIZE_PENDING: &str = "PodResizePending";
     /// On a BrowserConfig: it serves all that it defines.
     pub const ACCEPTED: &str = "Accepted";
 }

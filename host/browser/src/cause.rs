@@ -403,6 +403,14 @@ pub(crate) fn unready(pod: &SeenPod) -> Option<Unready<'_>> {
     })
 }
 
+/// Returns why a running pod has not got the resources of its session yet, if its node says so.
+pub(crate) fn not_resized(pod: &SeenPod) -> Option<String> {
+    let pending = condition(pod, names::condition::RESIZE_PENDING)?;
+    let words = [&pending.reason, &pending.message].into_iter().flatten();
+    let words: Vec<&str> = words.map(String::as_str).collect();
+    Some(words.join(": "))
+}
+
 /// Returns the pod's condition that reports an eviction, a preemption or a lost node.
 pub(crate) fn disruption(pod: &SeenPod) -> Option<&PodCondition> {
     condition(pod, names::condition::DISRUPTION_TARGET)

@@ -181,7 +181,11 @@ impl From<Whole> for SeenPod {
         // Those that report no problem are dropped.
         let is_kept = |condition: &PodCondition| match condition.type_.as_str() {
             "PodScheduled" | "Ready" => condition.status != "True",
-            type_ => type_ == names::condition::DISRUPTION_TARGET,
+            type_ => [
+                names::condition::DISRUPTION_TARGET,
+                names::condition::RESIZE_PENDING,
+            ]
+            .contains(&type_),
         };
         status.conditions.retain(is_kept);
         status.conditions.shrink_to_fit();

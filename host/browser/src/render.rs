@@ -12,8 +12,10 @@ mod fixtures;
 mod merge;
 mod options;
 mod pod;
+pub(super) mod resize;
 mod resolve;
 mod similar;
+mod warm;
 
 pub use accept::{Acceptance, Duplicate, Problem, accept, accept_one};
 pub use merge::{EffectiveConfig, merge};
@@ -21,12 +23,13 @@ pub use options::OptionsError;
 pub use pod::{RenderError, browser_labels, hostname, merged_size, owner_of_session, render_pod};
 pub use resolve::{ConfigRef, Missing, Pair, ResolveError, Resolved, resolve};
 
-pub(super) use accept::{MERGED_MAX, POOLS_MAX, max_age, pools};
-pub(super) use check::{FOUND_MAX, is_of_session, warm_problem};
+pub(super) use accept::MERGED_MAX;
+pub(super) use check::FOUND_MAX;
 pub(super) use options::{check_options, unknown_options};
 pub(super) use pod::EffectiveDigest;
 pub(super) use resolve::resolve_pair;
 pub(super) use similar::list;
+pub(super) use warm::{POOLS_MAX, is_of_session, max_age, pools, warm_problem};
 
 #[cfg(test)]
 mod tests;

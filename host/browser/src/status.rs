@@ -110,7 +110,14 @@ fn ready(world: &World, verdict: &Verdict) -> NewCondition {
     match verdict {
         Verdict::Runs => match pod.and_then(cause::unready) {
             Some(unready) => finding(type_, Unknown, unready.reason, unready.message),
-            None => finding(type_, True, names::reason::RUNNING, "the pod is running"),
+            None => {
+                let small = pod.and_then(cause::not_resized);
+                let message = small.map_or_else(
+                    || "the pod is running".to_owned(),
+                    |why| format!("the pod is running, but is not resized: {why}"),
+                );
+                finding(type_, True, names::reason::RUNNING, message)
+            }
         },
         Verdict::Ended(cause) => caused(type_, cause),
         _ => match pod.and_then(cause::unschedulable) {

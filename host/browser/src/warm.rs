@@ -1,8 +1,8 @@
 //! Warm pods: pods of a BrowserConfig that run before anybody asks for them, and wait for a session.
 //!
 //! The BrowserConfig's controller keeps them (`pools` says how many, `config/make.rs` creates them). A Browser takes one in place of creating
-//! a pod (`act/take.rs`): if, and only if, the pod that would be created for it has the very same spec. So whatever a session, its options,
-//! the configuration or the chain ask for, a warm pod is what a new one would be.
+//! a pod (`act/take.rs`): if, and only if, the pod that would be created for it has the very same spec, or can have it by a resize. So
+//! whatever a session, its options, the configuration or the chain ask for, a warm pod is what a new one would be.
 
 mod demand;
 mod memory;
@@ -20,7 +20,7 @@ use sha2::{Digest as _, Sha256};
 pub(crate) use self::memory::WarmMemory;
 use crate::cause;
 use crate::pod::SeenPod;
-use crate::render::hostname;
+use crate::render::{hostname, resize};
 
 /// Which warm pods: those of one browser and version of a BrowserConfig.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -68,9 +68,9 @@ pub(crate) struct FromPool {
 pub(crate) enum Cold {
     /// None is ready, or others were faster.
     NoneReady,
-    /// This place of the session's pod is another one than in the warm pods.
+    /// A warm pod cannot become that of the session, for this reason.
     Differs(String),
-    /// The API server refused the patch.
+    /// The API server refused a patch.
     Refused(String),
 }
 
@@ -78,8 +78,7 @@ impl fmt::Display for Cold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoneReady => f.write_str("no warm pod is ready"),
-            Self::Differs(place) => write!(f, "{place} is not that of the warm pods"),
-            Self::Refused(sentence) => f.write_str(sentence),
+            Self::Differs(sentence) | Self::Refused(sentence) => f.write_str(sentence),
         }
     }
 }
@@ -94,11 +93,13 @@ pub(crate) struct Recipe {
     pub(crate) hash: String,
     /// The hash of all that cannot change in a pod that runs: it has to be that of the session's pod.
     spec: String,
+    /// Whether a pod is resized when a session takes it.
+    is_resized: bool,
 }
 
 impl Recipe {
     pub(crate) fn of(pod: Value, policy: Option<SessionNetworkPolicy>) -> Self {
-        let spec = short_hash(&[&spec_of(&pod)]);
+        let whole = spec_of(&pod, false);
         let metadata = &pod["metadata"];
         let mut annotations = metadata["annotations"].clone();
         if let Some(annotations) = annotations.as_object_mut() {
@@ -106,39 +107,56 @@ impl Recipe {
             annotations.remove(names::annotation::CHAIN);
             annotations.remove(names::annotation::MUTATIONS);
         }
-        let hash = short_hash(&[
-            &Value::from(&*spec),
-            &metadata["labels"],
-            &annotations,
-            &json!(policy),
-        ]);
+        let hash = short_hash(&[&whole, &metadata["labels"], &annotations, &json!(policy)]);
         Self {
+            spec: short_hash(&[&whole]),
             pod,
             policy,
             hash,
-            spec,
+            is_resized: false,
         }
     }
 
-    /// Returns the first place where a pod differs from a warm one in what cannot change; none if it does not.
-    pub(crate) fn difference(&self, pod: &Value) -> Option<String> {
-        let spec = spec_of(pod);
-        if self.spec == short_hash(&[&spec]) {
-            return None;
+    /// Makes it the recipe of pods that are resized when a session takes them.
+    pub(crate) fn resized(self) -> Self {
+        Self {
+            spec: short_hash(&[&spec_of(&self.pod, true)]),
+            is_resized: true,
+            ..self
         }
-        let place = differing(&spec_of(&self.pod), &spec, "spec".to_owned());
-        Some(place.unwrap_or_else(|| "spec".to_owned()))
+    }
+
+    /// Returns why a warm pod cannot become this one; none if it can.
+    pub(crate) fn difference(&self, pod: &Value) -> Option<String> {
+        let spec = spec_of(pod, self.is_resized);
+        if self.spec != short_hash(&[&spec]) {
+            let warm = spec_of(&self.pod, self.is_resized);
+            let place = differing(&warm, &spec, "spec".to_owned());
+            let place = place.unwrap_or_else(|| "spec".to_owned());
+            return Some(format!("{place} is not that of the warm pods"));
+        }
+        let resized = || resize::obstacle(&self.pod["spec"], &pod["spec"]);
+        self.is_resized.then(resized).flatten()
+    }
+
+    /// Returns the spec of the patch that gives a warm pod the resources of this one; none if it has them.
+    pub(crate) fn resize(&self, pod: &Value) -> Option<Value> {
+        let resize = || resize::patch(&self.pod["spec"], &pod["spec"]);
+        self.is_resized.then(resize).flatten()
     }
 }
 
-/// The spec of a pod, without a host name that is made from the pod's own name.
-fn spec_of(pod: &Value) -> Value {
+/// The spec of a pod, without a host name that is made from the pod's own name, and without resources if a resize changes them.
+fn spec_of(pod: &Value, is_resized: bool) -> Value {
     let mut spec = pod["spec"].clone();
     let name = pod["metadata"]["name"].as_str().unwrap_or_default();
     if spec["hostname"] == hostname(name)
         && let Some(spec) = spec.as_object_mut()
     {
         spec.remove("hostname");
+    }
+    if is_resized {
+        resize::without_resources(&mut spec);
     }
     spec
 }

@@ -118,7 +118,9 @@ impl<'a> Target<'a> {
         if !patch.labels.is_empty() {
             metadata["labels"] = json!(patch.labels);
         }
-        let done = self.merge(json!({ "metadata": metadata }), None).await;
+        let done = self
+            .merge(&Patch::Merge(json!({ "metadata": metadata })), None)
+            .await;
         match seen.deletion_timestamp {
             None => self.accepted(done, Attempt::SET_METADATA),
             Some(_) => self.patched(done?, Attempt::SET_METADATA),
@@ -168,7 +170,23 @@ impl<'a> Target<'a> {
         patch: Value,
         attempt: Attempt,
     ) -> Result<Patched<K>, Error> {
-        let done = self.merge(patch, None).await;
+        let done = self.merge(&Patch::Merge(patch), None).await;
+        self.accepted(veiled(done, attempt), attempt)
+    }
+
+    /// Does the same with a subresource, by a strategic merge patch: lists are merged by the keys of their items.
+    ///
+    /// # Errors
+    ///
+    /// As with [`Self::patch`].
+    pub async fn patch_subresource<K: DeserializeOwned>(
+        &self,
+        subresource: &str,
+        patch: Value,
+        attempt: Attempt,
+    ) -> Result<Patched<K>, Error> {
+        let patch = Patch::Strategic(patch);
+        let done = self.merge(&patch, Some(subresource)).await;
         self.accepted(veiled(done, attempt), attempt)
     }
 
@@ -200,7 +218,7 @@ impl<'a> Target<'a> {
             metadata["resourceVersion"] = json!(seen.resource_version);
         }
         let patch = json!({ "metadata": metadata, "status": status });
-        let done = self.merge(patch, Some("status")).await?;
+        let done = self.merge(&Patch::Merge(patch), Some("status")).await?;
         let Patched::Object(answered) = self.patched(done, Attempt::WRITE_STATUS)? else {
             return Ok(None);
         };
@@ -315,7 +333,7 @@ impl<'a> Target<'a> {
 
     async fn merge<K: DeserializeOwned>(
         &self,
-        patch: Value,
+        patch: &Patch<Value>,
         subresource: Option<&str>,
     ) -> Result<Result<K, kube::Error>, Error> {
         let parameters = PatchParams {
@@ -323,10 +341,9 @@ impl<'a> Target<'a> {
             ..PatchParams::default()
         };
         let url = self.url();
-        let patch = Patch::Merge(patch);
         let request = match subresource {
-            None => url.patch(self.name, &parameters, &patch),
-            Some(subresource) => url.patch_subresource(subresource, self.name, &parameters, &patch),
+            None => url.patch(self.name, &parameters, patch),
+            Some(subresource) => url.patch_subresource(subresource, self.name, &parameters, patch),
         };
         match request {
             Ok(request) => self.send(request).await,

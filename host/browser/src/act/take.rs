@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use podloom_api::names;
 use podloom_engine::answer::Patched;
 use podloom_engine::error::{Attempt, Error};
@@ -15,11 +16,31 @@ use crate::pod::{SeenPod, instant};
 use crate::warm::{Cold, FromPool, Recipe, is_ready, uid, version};
 use crate::world::World;
 
+const RESIZE_POD: Attempt = Attempt::new("ResizePod", "resize warm pod");
 const TAKE_POD: Attempt = Attempt::new("TakePod", "take warm pod");
 const DELETE_POD: Attempt = Attempt::new("DeletePod", "delete pod");
 
-/// How many pods are tried: each that is lost was taken or changed by somebody else a moment ago.
+/// How many pods are tried, and how often each: one that is lost was taken or changed by somebody else a moment ago.
 const TRIES: usize = 3;
+
+/// What a Browser looks for: a warm pod that is the very pod which would be created for it.
+struct Search<'s> {
+    from: &'s FromPool,
+    recipe: &'s Recipe,
+    pod: &'s Value,
+    now: Timestamp,
+}
+
+impl Search<'_> {
+    fn fits(&self, found: &SeenPod) -> bool {
+        let created = instant(found.metadata.creation_timestamp.as_ref(), self.now);
+        let mark = found.warm.as_ref();
+        self.from.id.has(found)
+            && mark.is_some_and(|mark| mark.recipe == self.recipe.hash)
+            && is_ready(found)
+            && later(created, self.from.max_age) > self.now
+    }
+}
 
 /// What came of an attempt to take one pod.
 enum Tried {
@@ -50,22 +71,19 @@ impl BrowserKind {
         let Some(recipe) = recipe.filter(|recipe| recipe.policy == from.policy) else {
             return Ok(Err(Cold::NoneReady));
         };
-        if let Some(place) = recipe.difference(pod) {
-            return Ok(Err(Cold::Differs(place)));
+        if let Some(sentence) = recipe.difference(pod) {
+            return Ok(Err(Cold::Differs(sentence)));
         }
-        let now = ctx.clock.now();
-        let is_young = |it: &SeenPod| {
-            let created = instant(it.metadata.creation_timestamp.as_ref(), now);
-            later(created, from.max_age) > now
-        };
-        let is_of_recipe = |it: &SeenPod| {
-            let mark = it.warm.as_ref();
-            from.id.has(it) && mark.is_some_and(|mark| mark.recipe == recipe.hash)
+        let search = Search {
+            from,
+            recipe: &recipe,
+            pod,
+            now: ctx.clock.now(),
         };
         let namespace = world.browser.metadata.namespace.as_deref();
         let memory = &self.memory.warm;
         let mut warm = self.caches.owned(memory, namespace, &from.id.uid);
-        warm.retain(|it| is_of_recipe(it) && is_ready(it) && is_young(it));
+        warm.retain(|it| search.fits(it));
         warm.sort_by_key(|it| {
             let metadata = &it.metadata;
             (metadata.creation_timestamp.clone(), metadata.name.clone())
@@ -74,8 +92,7 @@ impl BrowserKind {
             .iter()
             .filter(|it| memory.reserve(uid(it), version(it)));
         for found in free.take(TRIES) {
-            let patch = patch_for(found, &recipe, pod);
-            match self.try_to_take(ctx, world, found, patch).await? {
+            match self.try_to_take(ctx, world, &search, found).await? {
                 Tried::Taken(taken) => return Ok(Ok(taken)),
                 Tried::Lost => {}
                 Tried::Refused(sentence) => {
@@ -102,25 +119,88 @@ impl BrowserKind {
         Ok(read.filter(|pod| world.owns(pod)))
     }
 
-    /// Makes one pod the Browser's own. It gets all metadata that a new one would have.
+    /// Makes one pod the Browser's own. It gets all metadata that a new one would have, and the resources.
     async fn try_to_take(
         &self,
         ctx: &Context,
         world: &World,
-        found: &SeenPod,
-        patch: Value,
+        search: &Search<'_>,
+        found: &Arc<SeenPod>,
     ) -> Result<Tried, Error> {
         let target = Target {
             name: found.metadata.name.as_deref().unwrap_or_default(),
             ..self.pod(ctx, world)
         };
+        let mut found = Arc::clone(found);
+        if let Some(spec) = search.recipe.resize(search.pod) {
+            match self.resize(&target, &found, spec).await? {
+                Ok(resized) => found = resized,
+                Err(otherwise) => return Ok(otherwise),
+            }
+        }
         let owner = world.browser.metadata.uid.as_deref().unwrap_or_default();
         self.memory.warm.attempts(owner, target.name);
-        let otherwise = match target.patch::<SeenPod>(patch, TAKE_POD).await {
-            Ok(Patched::Object(taken)) if world.owns(&taken) => {
-                self.memory.warm.settled(owner);
-                return Ok(Tried::Taken(Arc::from(taken)));
+        let mut tried = Tried::Lost;
+        for _ in 0..TRIES {
+            let patch = patch_for(&found, search);
+            tried = self.claim(world, &target, &found, patch).await?;
+            if let Tried::Taken(_) = tried {
+                break;
             }
+            // The answer to a first attempt may have been lost.
+            let read = target.read::<SeenPod>(READ_POD).await?.map(Arc::new);
+            match read {
+                Some(read) if world.owns(&read) => {
+                    tried = Tried::Taken(read);
+                    break;
+                }
+                // Its node wrote its status meanwhile, as it does after a resize.
+                Some(read) if matches!(tried, Tried::Lost) && search.fits(&read) => found = read,
+                _ => break,
+            }
+        }
+        self.memory.warm.settled(owner);
+        Ok(tried)
+    }
+
+    /// Gives a warm pod these resources, and returns it as it is then. If nobody takes it after all, it waits with them.
+    async fn resize(
+        &self,
+        target: &Target<'_>,
+        found: &SeenPod,
+        spec: Value,
+    ) -> Result<Result<Arc<SeenPod>, Tried>, Error> {
+        let patch = json!({ "metadata": as_seen(found), "spec": spec });
+        let resized = target.patch_subresource::<SeenPod>("resize", patch, RESIZE_POD);
+        Ok(match resized.await {
+            Ok(Patched::Object(resized)) => {
+                let resized = Arc::from(resized);
+                match self.memory.warm.reserve(uid(&resized), version(&resized)) {
+                    true => Ok(resized),
+                    false => Err(Tried::Lost),
+                }
+            }
+            Ok(Patched::Rejected(sentence)) => Err(Tried::Refused(sentence)),
+            Ok(Patched::Gone) => Err(match target.read::<SeenPod>(READ_POD).await? {
+                Some(_) => Tried::Refused(
+                    "this API server cannot resize pods: it needs Kubernetes 1.33".to_owned(),
+                ),
+                None => Tried::Lost,
+            }),
+            Err(error) if error.is_conflict() => Err(Tried::Lost),
+            Err(error) => return Err(error),
+        })
+    }
+
+    async fn claim(
+        &self,
+        world: &World,
+        target: &Target<'_>,
+        found: &SeenPod,
+        patch: Value,
+    ) -> Result<Tried, Error> {
+        Ok(match target.patch::<SeenPod>(patch, TAKE_POD).await {
+            Ok(Patched::Object(taken)) if world.owns(&taken) => Tried::Taken(Arc::from(taken)),
             Ok(Patched::Object(_)) => {
                 // It may be nobody's now.
                 let deletion = target.delete(uid(found), Deletion::Graceful, DELETE_POD);
@@ -134,17 +214,19 @@ impl BrowserKind {
             Ok(Patched::Rejected(sentence)) => Tried::Refused(sentence),
             Err(error) if error.is_conflict() => Tried::Lost,
             Err(error) => return Err(error),
-        };
-        // The answer to a first attempt may have been lost.
-        let read = target.read::<SeenPod>(READ_POD).await?.map(Arc::new);
-        self.memory.warm.settled(owner);
-        let taken = read.filter(|read| world.owns(read));
-        Ok(taken.map_or(otherwise, Tried::Taken))
+        })
     }
 }
 
+/// What lets a patch change exactly the pod that was seen.
+fn as_seen(found: &SeenPod) -> Value {
+    let metadata = &found.metadata;
+    json!({ "uid": metadata.uid, "resourceVersion": metadata.resource_version })
+}
+
 /// The patch that makes a pod, as it was seen, the one that was to be created. What others have added to it since it was made stays.
-fn patch_for(found: &SeenPod, recipe: &Recipe, pod: &Value) -> Value {
+fn patch_for(found: &SeenPod, search: &Search<'_>) -> Value {
+    let Search { recipe, pod, .. } = search;
     let now = |field: &str| {
         let before = recipe.pod["metadata"][field].as_object();
         let before = before.into_iter().flatten();
@@ -156,13 +238,9 @@ fn patch_for(found: &SeenPod, recipe: &Recipe, pod: &Value) -> Value {
     };
     let mut labels = now("labels");
     labels.insert(names::label::WARM.to_owned(), Value::Null);
-    json!({
-        "metadata": {
-            "uid": found.metadata.uid,
-            "resourceVersion": found.metadata.resource_version,
-            "labels": labels,
-            "annotations": now("annotations"),
-            "ownerReferences": pod["metadata"]["ownerReferences"],
-        }
-    })
+    let mut metadata = as_seen(found);
+    metadata["labels"] = labels.into();
+    metadata["annotations"] = now("annotations").into();
+    metadata["ownerReferences"] = pod["metadata"]["ownerReferences"].clone();
+    json!({ "metadata": metadata })
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures::{StreamExt as _, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;
-use podloom_api::{BrowserSpec, SelenosisKind, names};
+use podloom_api::{BrowserSpec, SelenosisKind, WarmPool, names};
 use podloom_engine::answer::Stored;
 use podloom_engine::error::{Attempt, Error};
 use podloom_engine::kind::Context;
@@ -75,7 +75,7 @@ impl BrowserConfigKind {
                     "its pods would have the labels of those of {browser} {version}: rename one"
                 ))),
                 None if wanted == 0 && pods.is_empty() => None,
-                None => Some(self.recipe(world, &id).await),
+                None => Some(self.recipe(world, &id, pool).await),
             };
             let (recipe, problem) = match recipe {
                 Some(Ok(recipe)) => (Some(recipe), None),
@@ -117,27 +117,57 @@ impl BrowserConfigKind {
     }
 
     /// What the pods of a pool are made from now.
-    async fn recipe(&self, world: &World, id: &PoolId) -> Result<Arc<Recipe>, String> {
+    async fn recipe(
+        &self,
+        world: &World,
+        id: &PoolId,
+        pool: &WarmPool,
+    ) -> Result<Arc<Recipe>, String> {
         let of = (world.config.metadata.generation, self.mutator.chain());
         if let Some(known) = self.memory.recent_recipe(id, &of) {
             return known;
         }
-        let recipe = self.new_recipe(world, id).await.map(Arc::new);
+        let recipe = self.new_recipe(world, id, pool).await.map(Arc::new);
         self.memory.knows(id, of, recipe.clone());
         recipe
     }
 
-    async fn new_recipe(&self, world: &World, id: &PoolId) -> Result<Recipe, String> {
+    async fn new_recipe(
+        &self,
+        world: &World,
+        id: &PoolId,
+        pool: &WarmPool,
+    ) -> Result<Recipe, String> {
         let size = merged_size(&world.config.spec);
         if size > MERGED_MAX {
             return Err("the BrowserConfig is not accepted".to_owned());
         }
+        let pod = self.passed(world, id, pool).await?;
+        let policy = world.config.spec.network_policy.clone();
+        let recipe = Recipe::of(pod, policy);
+        if pool.resources.is_none() {
+            return Ok(recipe);
+        }
+        let recipe = recipe.resized();
+        let whole = WarmPool {
+            resources: None,
+            ..pool.clone()
+        };
+        let whole = self.passed(world, id, &whole).await?;
+        match recipe.difference(&whole) {
+            Some(why) => Err(format!("no session could take its pods: {why}")),
+            None => Ok(recipe),
+        }
+    }
+
+    /// The pod of a session without a name, as it comes from the chain, with the resources of the pool if it has any.
+    async fn passed(&self, world: &World, id: &PoolId, pool: &WarmPool) -> Result<Value, String> {
         let metadata = ObjectMeta {
             name: Some(placeholder(id)),
             namespace: world.config.metadata.namespace.clone(),
             ..ObjectMeta::default()
         };
-        let mut pod = self.rendered(world, id, &metadata)?;
+        let mut pod = self.rendered(world, id, pool, &metadata)?;
         as_warm(&mut pod, id, &self.owner(id));
         let namespace = metadata.namespace.clone().unwrap_or_default();
         let request = PodRequest {
@@ -172,24 +202,32 @@ impl BrowserConfigKind {
                 POD_MAX >> 10
             ));
         }
-        let policy = world.config.spec.network_policy.clone();
-        Ok(Recipe::of(mutated.pod, policy))
+        Ok(mutated.pod)
     }
 
-    /// The pod of a session without a name.
-    fn rendered(&self, world: &World, id: &PoolId, metadata: &ObjectMeta) -> Result<Value, String> {
+    fn rendered(
+        &self,
+        world: &World,
+        id: &PoolId,
+        pool: &WarmPool,
+        metadata: &ObjectMeta,
+    ) -> Result<Value, String> {
         let spec = BrowserSpec {
             browser_name: id.browser.clone(),
             browser_version: id.version.clone(),
         };
         let configs: Vec<ConfigRef<'_>> = world.serving().map(ConfigRef::from).collect();
-        let resolved = resolve(&configs, &spec).map_err(|error| error.to_string())?;
+        let mut resolved = resolve(&configs, &spec).map_err(|error| error.to_string())?;
         if resolved.config != id.config {
             let other = resolved.config;
             return Err(format!("the older BrowserConfig {other} serves it"));
         }
-        if let Some(problem) = warm_problem(&resolved.effective) {
+        if let Some(problem) = warm_problem(&resolved.effective, pool) {
             return Err(problem);
+        }
+        if pool.resources.is_some() {
+            let settings = &mut resolved.effective.settings;
+            settings.resources.clone_from(&pool.resources);
         }
         let pod = render_pod(self.api, metadata, &spec, &resolved);
         let pod = pod.map_err(|error| error.to_string())?;

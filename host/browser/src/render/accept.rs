@@ -2,21 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::Duration;
 
-use podloom_api::{BrowserConfigSpec, NAME_MAX, WarmPool, duration, names};
+use podloom_api::{BrowserConfigSpec, NAME_MAX, names};
 use sha2::{Digest as _, Sha256};
 
-use super::check::{FOUND_MAX, Twins, problems, warm_problem};
+use super::check::{FOUND_MAX, Twins, problems};
 use super::merge::merge;
 use super::pod::{merged_size, sorted, version_of};
 use super::resolve::{ConfigRef, Entry, Pair, by_age, entries};
 use super::similar;
-
-/// How long a warm pod waits at most, without `maxAge`: four fifths of the longest default of seleniferous.
-const MAX_AGE: Duration = Duration::from_mins(4);
-/// The least that `maxAge` can be.
-const LEAST_AGE: Duration = Duration::from_secs(30);
+use super::warm::{POOLS_MAX, pool, pools, warm_problem, wrong_age};
 
 /// Whether one BrowserConfig serves all that it defines.
 #[derive(Clone, Debug)]
@@ -149,7 +144,7 @@ fn examine(spec: &BrowserConfigSpec) -> (Vec<Problem<'_>>, String) {
                 found.note(pair, text);
             }
             if let Some(pool) = pool(spec, pair) {
-                let texts = warm_problem(&effective).into_iter();
+                let texts = warm_problem(&effective, pool).into_iter();
                 texts
                     .chain(wrong_age(pool))
                     .for_each(|text| found.note(pair, text));
@@ -161,13 +156,6 @@ fn examine(spec: &BrowserConfigSpec) -> (Vec<Problem<'_>>, String) {
     (found.problems, version_of(hash))
 }
 
-fn pool<'a>(spec: &'a BrowserConfigSpec, pair: Pair<'_>) -> Option<&'a WarmPool> {
-    spec.warm.as_ref()?.get(pair.browser)?.get(pair.version)
-}
-
-/// How many pools one BrowserConfig may have. Each keeps the pod that its pods are created from.
-pub(crate) const POOLS_MAX: usize = 64;
-
 /// More pools than there may be.
 fn too_many_pools(spec: &BrowserConfigSpec) -> Option<Problem<'_>> {
     let count = pools(spec).count();
@@ -176,15 +164,6 @@ fn too_many_pools(spec: &BrowserConfigSpec) -> Option<Problem<'_>> {
         text: format!(
             "warm has {count} versions, use at most {POOLS_MAX}: the others have no warm pods"
         ),
-    })
-}
-
-/// The versions that should have warm pods.
-pub(crate) fn pools(spec: &BrowserConfigSpec) -> impl Iterator<Item = (Pair<'_>, &WarmPool)> {
-    let pools = spec.warm.iter().flatten();
-    pools.flat_map(|(browser, versions)| {
-        let versions = versions.iter();
-        versions.map(move |(version, pool)| (Pair { browser, version }, pool))
     })
 }
 
@@ -202,29 +181,6 @@ fn undefined_pools(spec: &BrowserConfigSpec) -> impl Iterator<Item = Problem<'_>
             "warm has {pair}, which browsers does not define: write both names as they are there, or remove it"
         ),
     })
-}
-
-/// Returns how long a warm pod waits at most.
-pub(crate) fn max_age(pool: &WarmPool) -> Duration {
-    let given = pool.max_age.as_deref().map(duration::parse);
-    let given = given.and_then(Result::ok).unwrap_or(MAX_AGE);
-    given.max(LEAST_AGE)
-}
-
-fn wrong_age(pool: &WarmPool) -> Option<String> {
-    let text = pool.max_age.as_deref()?;
-    match duration::parse(text) {
-        Ok(age) if age < LEAST_AGE => Some(format!(
-            "maxAge of warm is {}, use at least {}",
-            similar::shown(text),
-            duration::print(LEAST_AGE)
-        )),
-        Ok(_) => None,
-        Err(error) => Some(format!(
-            "maxAge of warm is {}: {error}",
-            similar::shown(text)
-        )),
-    }
 }
 
 /// The API server rejects such names now, but older objects may have them.

@@ -56,34 +56,6 @@ pub(super) fn problems(
     found.0
 }
 
-/// Returns what of a version a warm pod cannot have, as it runs before anybody knows its session.
-pub(crate) fn warm_problem(effective: &EffectiveConfig) -> Option<String> {
-    let settings = &effective.settings;
-    let browser = (names::container::BROWSER, &settings.env);
-    let others = containers(settings).map(|it| (&*it.name, &it.env));
-    let mut variables = std::iter::once(browser)
-        .chain(others)
-        .flat_map(|(container, env)| env.iter().flatten().map(move |it| (container, it)));
-    variables.find_map(|(container, variable)| {
-        let field = variable.value_from.as_ref()?.field_ref.as_ref()?;
-        let path = &field.field_path;
-        is_of_session(path).then(|| {
-            format!(
-                "variable {} of container {} is {}, which is read when the container starts, and a warm pod has no session yet: mount it as a file, or remove the version from warm",
-                shown(&variable.name),
-                shown(container),
-                shown(path)
-            )
-        })
-    })
-}
-
-/// Whether a field of a pod is another one once a session has taken it.
-pub(crate) fn is_of_session(path: &str) -> bool {
-    let mut fields = ["metadata.labels", "metadata.annotations"].iter();
-    fields.any(|field| path.starts_with(field))
-}
-
 /// The first [`FOUND_MAX`] problems; more are not even formatted.
 #[derive(Default)]
 struct Found(Vec<String>);
@@ -224,7 +196,7 @@ fn metadata(settings: &PodSettings, found: &mut Found) {
     }
 }
 
-fn containers(settings: &PodSettings) -> impl Iterator<Item = &SidecarContainer> {
+pub(super) fn containers(settings: &PodSettings) -> impl Iterator<Item = &SidecarContainer> {
     settings
         .init_containers
         .iter()

@@ -99,7 +99,7 @@ pub fn hostname(name: &str) -> String {
 }
 
 /// Names every field of the configuration, so that a new one does not compile until it has its place in the pod.
-fn pod_spec(name: &str, config: EffectiveConfig, options: &Options) -> PodSpec {
+pub(super) fn pod_spec(name: &str, config: EffectiveConfig, options: &Options) -> PodSpec {
     let VersionConfig { image, settings } = config;
     let PodSettings {
         // They are in the pod's metadata.

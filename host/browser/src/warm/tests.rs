@@ -17,12 +17,15 @@ fn all_that_cannot_change_is_compared() {
     // A host name that is not made from the pod's name is what somebody wants.
     let host =
         session(json!({ "hostname": "h", "containers": [{ "name": "browser", "image": "x" }] }));
-    assert_eq!(one.difference(&host).as_deref(), Some("spec.hostname"));
+    assert_eq!(
+        one.difference(&host).as_deref(),
+        Some("spec.hostname is not that of the warm pods")
+    );
     let image =
         session(json!({ "hostname": "b", "containers": [{ "name": "browser", "image": "y" }] }));
     assert_eq!(
         one.difference(&image).as_deref(),
-        Some("spec.containers[0].image")
+        Some("spec.containers[0].image is not that of the warm pods")
     );
 }
 
@@ -63,6 +66,7 @@ fn a_difference_names_the_first_place() {
             "spec.volumes",
         ),
     ] {
-        assert_eq!(warm.difference(&pod(&spec)).as_deref(), Some(place));
+        let told = format!("{place} is not that of the warm pods");
+        assert_eq!(warm.difference(&pod(&spec)), Some(told));
     }
 }

@@ -85,6 +85,13 @@ pub(super) const BROWSER: Row = Row {
             ..fixed("", "pods", RightScope::WatchedNamespaces)
         },
         Right {
+            subresource: Some("resize"),
+            verbs: &["patch"],
+            need: Need::Optional("no Browser takes a warm pod that waits with other resources"),
+            why: "gives a warm pod the resources of the session that takes it",
+            ..fixed("", "pods", RightScope::WatchedNamespaces)
+        },
+        Right {
             verbs: &["create", "patch"],
             need: Need::Optional("no session of a BrowserConfig with a networkPolicy gets its pod"),
             why: "creates the NetworkPolicies of sessions, and of the pods that wait for one",

@@ -1,7 +1,8 @@
 // Stands in for the program of every image on the real node: browsers, sidecars, and the sandbox of a pod.
 //
 // It runs until it is told to stop, and waits for orphans, as the first process of a shared process namespace must. Under the
-// name "profile", or with the argument "end", it ends at once; with the argument "eat" it takes memory until the kernel stops it.
+// name "profile", or with the argument "end", it ends at once, with "prepare" after a second; with the argument "eat" it takes memory
+// until the kernel stops it.
 package main
 
 import (
@@ -27,6 +28,9 @@ func eat() {
 func main() {
 	switch {
 	case path.Base(os.Args[0]) == "profile", len(os.Args) > 1 && os.Args[1] == "end":
+		return
+	case len(os.Args) > 1 && os.Args[1] == "prepare":
+		time.Sleep(time.Second)
 		return
 	case len(os.Args) > 1 && os.Args[1] == "eat":
 		eat()

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, cluster, root};
-use crate::sessions::{CALM, NAMESPACE};
+use crate::sessions::{CALM, IMAGE, NAMESPACE};
 
 /// How many sessions begin, one after the other.
 const SESSIONS: usize = 5;
@@ -66,23 +66,34 @@ fn median(sessions: &[(Duration, Value)]) -> u128 {
     times[times.len() / 2].as_millis()
 }
 
+/// How much memory the browser of a pod may have, as its node says.
+fn limit(pod: &Value) -> &Value {
+    let mut containers = pod["status"]["containerStatuses"]
+        .as_array()
+        .unwrap()
+        .iter();
+    let browser = containers.find(|it| it["name"] == "browser").unwrap();
+    &browser["resources"]["limits"]["memory"]
+}
+
 #[test]
 fn sessions_take_pods_that_wait() {
     let Some(cluster) = cluster() else { return };
     cluster.install(&root().join("deploy"));
     cluster.configure_sessions();
-    let cold = sessions(&cluster, "cold");
-    let pool = json!({ "small": { CALM: { "min": SESSIONS, "max": SESSIONS } } });
-    let patch = json!({ "spec": { "warm": pool } }).to_string();
     let config = ["browserconfig", "small", "--namespace", NAMESPACE];
-    cluster.kubectl(
-        &[
-            &["patch"],
-            &config[..],
-            &["--type=merge", "--patch", &patch],
-        ]
-        .concat(),
-    );
+    let change = |spec: Value| {
+        let patch = json!({ "spec": spec }).to_string();
+        let how = ["--type=merge", "--patch", &patch];
+        cluster.kubectl(&[&["patch"], &config[..], &how].concat());
+    };
+    // A pod that needs a second to be ready.
+    let prepare = json!([{ "name": "prepare", "image": IMAGE, "args": ["prepare"] }]);
+    change(json!({ "browsers": { "small": { CALM: { "initContainers": prepare } } } }));
+    let cold = sessions(&cluster, "cold");
+    let small = json!({ "requests": { "cpu": "5m" }, "limits": { "memory": "24Mi" } });
+    let pool = json!({ "min": SESSIONS, "max": SESSIONS, "resources": small });
+    change(json!({ "warm": { "small": { CALM: pool } } }));
     let before = cluster.eventually("the pods are ready", || {
         let status = &cluster.get(&config)["status"]["warm"];
         let is_ready = status["ready"] == SESSIONS;
@@ -99,9 +110,18 @@ fn sessions_take_pods_that_wait() {
     for (_, pod) in &warm {
         let uid = &pod["metadata"]["uid"];
         let mut waited = before["items"].as_array().unwrap().iter();
-        assert!(waited.any(|it| it["metadata"]["uid"] == *uid), "{pod}");
+        let waited = waited.find(|it| it["metadata"]["uid"] == *uid).unwrap();
         let containers = pod["status"]["containerStatuses"].as_array().unwrap();
         assert!(containers.iter().all(|it| it["restartCount"] == 0));
+        assert_eq!(limit(waited), "24Mi");
+        let name = pod["metadata"]["name"].as_str().unwrap();
+        cluster.eventually("the kubelet has resized it", || {
+            let pod = cluster.get(&["pod", name, "--namespace", NAMESPACE]);
+            let is_whole = limit(&pod) == "32Mi";
+            is_whole
+                .then_some(())
+                .ok_or_else(|| pod["status"].to_string())
+        });
     }
     // For SCALE.md: no test depends on how quick a machine is.
     eprintln!(
