@@ -49,6 +49,10 @@ fn resources(cpu: &str) -> Value {
     json!({ "requests": { "cpu": cpu }, "limits": { "cpu": "1", "memory": "1Gi" } })
 }
 
+fn are_small(pods: &BTreeMap<String, Pod>) -> bool {
+    pods.values().all(|pod| cpu(pod) == "50m")
+}
+
 /// What the browser of a pod requests.
 fn cpu(pod: &Pod) -> Value {
     json!(pod)["spec"]["containers"][0]["resources"]["requests"]["cpu"].take()
@@ -248,8 +252,7 @@ fn a_pod_that_waits_with_less_is_resized_first() {
         scene.behaviours().await;
         keep_small(&scene, 1, 1).await;
         are_ready(&scene, 1).await;
-        let is_small = |pods: &BTreeMap<String, Pod>| pods.values().all(|pod| cpu(pod) == "50m");
-        assert!(is_small(&waiting(&scene).await));
+        assert!(are_small(&waiting(&scene).await));
         let (seen, pods) = (scene.watch_browsers().await, scene.watch_pods().await);
         let resized = proxy.count("patch pods/resize");
         scene.browser("b", "running").await;
@@ -259,20 +262,14 @@ fn a_pod_that_waits_with_less_is_resized_first() {
         assert_eq!(cpu(&pod), "500m");
         assert_eq!(seen.story("b"), ["Running"]);
         assert_eq!(proxy.count("patch pods/resize"), resized + 1);
-        // Who may not resize, or has no room, makes a pod.
+        // Its node writes its status meanwhile.
         are_ready(&scene, 1).await;
-        let full = Fault::api_error(403, "Forbidden", "exceeded quota: one");
-        proxy.set_rules(&[Rule::on("patch pods/resize", full)]);
+        let changed = Fault::api_error(409, "Conflict", "the object has been modified");
+        proxy.set_rules(&[Rule::once("patch pods", 0, changed)]);
         scene.browser("c", "running").await;
-        let cold = seen.until_runs("c").await;
-        assert!(made(&cold).contains("made cold: "), "{}", made(&cold));
-        assert!(
-            made(&cold).contains("exceeded quota: one"),
-            "{}",
-            made(&cold)
-        );
-        assert!(is_small(&waiting(&scene).await));
-        proxy.set_rules(&[]);
+        let taken = seen.until_runs("c").await;
+        assert_eq!(proxy.hits(), [1]);
+        assert!(pod_name(&taken).is_some(), "{}", made(&taken));
         are_theirs(&pods);
         change(
             &scene,
@@ -286,6 +283,54 @@ fn a_pod_that_waits_with_less_is_resized_first() {
             accepted.contains(why).then_some(()).ok_or(accepted)
         })
         .await;
+        end(&scene).await;
+    });
+}
+
+#[test]
+fn a_refused_resize_leaves_no_session_with_a_small_pod() {
+    blackbox_on(Cluster::without_operator, "warm-refused", async |scene| {
+        let proxy = scene.proxy();
+        let _operator = scene.operator_behind(&proxy, &[]).await;
+        scene.behaviours().await;
+        keep_small(&scene, 1, 1).await;
+        let (seen, pods) = (scene.watch_browsers().await, scene.watch_pods().await);
+        for (name, code, reason, why) in [
+            ("full", 403, "Forbidden", "no room on this node"),
+            (
+                "old",
+                404,
+                "NotFound",
+                "this API server does not resize pods",
+            ),
+        ] {
+            are_ready(&scene, 1).await;
+            let refused = Fault::api_error(code, reason, "no room on this node");
+            proxy.set_rules(&[Rule::on("patch pods/resize", refused)]);
+            scene.browser(name, "running").await;
+            let cold = made(&seen.until_runs(name).await);
+            assert!(cold.contains("made cold: ") && cold.contains(why), "{cold}");
+            assert!(are_small(&waiting(&scene).await));
+        }
+        // One that was resized and is not taken after all does not wait for the next session.
+        are_ready(&scene, 1).await;
+        let before = waiting(&scene).await;
+        let denied = Fault::api_error(403, "Forbidden", "not today");
+        proxy.set_rules(&[Rule::on("patch pods", denied)]);
+        scene.browser("denied", "running").await;
+        let cold = made(&seen.until_runs("denied").await);
+        assert!(cold.contains("not today"), "{cold}");
+        proxy.set_rules(&[]);
+        eventually("the resized pod is replaced", async || {
+            let now = waiting(&scene).await;
+            let is_new = now.len() == 1 && now.keys().all(|name| !before.contains_key(name));
+            is_new
+                .then_some(())
+                .ok_or_else(|| format!("{:?}", now.keys()))
+        })
+        .await;
+        assert!(are_small(&waiting(&scene).await));
+        are_theirs(&pods);
         end(&scene).await;
     });
 }

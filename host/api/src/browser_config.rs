@@ -75,7 +75,7 @@ pub struct BrowserConfigSpec {
     pub session_options: Option<SessionOptions>,
 
     /// Keep pods ready before anybody asks for them: by browser and version, with the same names as in browsers. A Browser takes such a
-    /// pod if it would get the very same one, and then runs within milliseconds. Defaults to none.
+    /// pod if its own would be the same, and then runs within milliseconds. Defaults to none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::warm)]
     pub warm: Option<BTreeMap<String, WarmPools>>,
@@ -163,7 +163,8 @@ pub struct WarmPool {
 
     /// Request and limit other resources for the browser container while the pod waits, instead of those that the session has. Defaults
     /// to the same.
-    /// A session that takes the pod resizes it in place first. That can change cpu and memory alone, and keeps the QoS class.
+    /// A session that takes the pod has it resized in place. Write only requests and limits of cpu and memory that the session has too;
+    /// the QoS class must be the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::core)]
     pub resources: Option<ResourceRequirements>,

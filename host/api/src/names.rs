@@ -10,9 +10,9 @@ pub mod rollout;
 pub mod label {
     /// On a Browser and its pod: the Browser's name.
     pub const BROWSER: &str = "selenosis.io/browser";
-    /// On a Browser and its pod: the requested browser.
+    /// On a Browser, its pod and a warm pod: the requested browser. The operator watches the pods that have it.
     pub const BROWSER_NAME: &str = "selenosis.io/browser.name";
-    /// On a Browser and its pod: the requested version.
+    /// On a Browser, its pod and a warm pod: the requested version.
     pub const BROWSER_VERSION: &str = "selenosis.io/browser.version";
     /// On a warm pod: the name of its BrowserConfig.
     pub const WARM: &str = "selenosis.io/warm";
@@ -92,6 +92,8 @@ pub mod condition {
     pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
     /// On a pod that its node has not resized yet, or cannot resize.
     pub const RESIZE_PENDING: &str = "PodResizePending";
+    /// On a pod that its node is resizing; with a reason if that failed.
+    pub const RESIZE_IN_PROGRESS: &str = "PodResizeInProgress";
     /// On a BrowserConfig: it serves all that it defines.
     pub const ACCEPTED: &str = "Accepted";
 }

@@ -174,7 +174,7 @@ impl BrowserKind {
         })
     }
 
-    /// Passes a pod through the plugin chain and creates the result, or takes a warm pod that is the same.
+    /// Passes a pod through the plugin chain and creates the result, or takes a warm pod that can be it.
     async fn create_pod(
         &self,
         ctx: &Context,
@@ -263,7 +263,7 @@ impl BrowserKind {
     /// Notes that a session began for which there might have been a warm pod, and why it took none.
     fn begins(&self, ctx: &Context, world: &World, from: &FromPool, cold: Option<&Cold>) {
         self.metrics.sessions.of([metrics::start(cold)]).inc();
-        if matches!(cold, Some(Cold::Differs(_))) {
+        if !matches!(cold, None | Some(Cold::NoneReady)) {
             // More warm pods would not help it.
             return;
         }

@@ -405,9 +405,12 @@ pub(crate) fn unready(pod: &SeenPod) -> Option<Unready<'_>> {
 
 /// Returns why a running pod has not got the resources of its session yet, if its node says so.
 pub(crate) fn not_resized(pod: &SeenPod) -> Option<String> {
-    let pending = condition(pod, names::condition::RESIZE_PENDING)?;
-    let words = [&pending.reason, &pending.message].into_iter().flatten();
-    let words: Vec<&str> = words.map(String::as_str).collect();
+    let pending = condition(pod, names::condition::RESIZE_PENDING);
+    let failed = || condition(pod, names::condition::RESIZE_IN_PROGRESS);
+    let found = pending.or_else(failed)?;
+    let words = [&found.reason, &found.message].into_iter().flatten();
+    let words = words.map(String::as_str).filter(|it| !it.is_empty());
+    let words: Vec<&str> = words.collect();
     Some(words.join(": "))
 }
 

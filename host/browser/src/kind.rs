@@ -62,13 +62,13 @@ pub(super) struct Caches {
 
 impl Caches {
     /// Returns the pods of a Browser or BrowserConfig that do not have its name: those that it has taken, or that wait.
-    pub(super) fn owned(
+    pub(super) fn taken_or_waiting(
         &self,
         memory: &WarmMemory,
         namespace: Option<&str>,
         owner: &str,
     ) -> Vec<Arc<SeenPod>> {
-        let names = memory.owned_by(owner).into_iter();
+        let names = memory.owned_by(namespace, owner).into_iter();
         let pods = names.filter_map(|name| self.pods.get(namespace, &name));
         pods.filter(|pod| pod.controller() == Some(owner)).collect()
     }
@@ -415,7 +415,9 @@ impl BrowserKind {
         let namespace = metadata.namespace.as_deref();
         let cached = self.cached_pod(world);
         let memory = &self.memory.warm;
-        let mut pods = self.caches.owned(memory, namespace, uid_of(metadata));
+        let mut pods = self
+            .caches
+            .taken_or_waiting(memory, namespace, uid_of(metadata));
         if pods.is_empty() {
             return cached;
         }

@@ -181,6 +181,7 @@ impl From<Whole> for SeenPod {
         // Those that report no problem are dropped.
         let is_kept = |condition: &PodCondition| match condition.type_.as_str() {
             "PodScheduled" | "Ready" => condition.status != "True",
+            names::condition::RESIZE_IN_PROGRESS => condition.reason.is_some(),
             type_ => [
                 names::condition::DISRUPTION_TARGET,
                 names::condition::RESIZE_PENDING,

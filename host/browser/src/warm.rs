@@ -94,7 +94,7 @@ pub(crate) struct Recipe {
     /// The hash of all that cannot change in a pod that runs: it has to be that of the session's pod.
     spec: String,
     /// Whether a pod is resized when a session takes it.
-    is_resized: bool,
+    is_small: bool,
 }
 
 impl Recipe {
@@ -113,41 +113,41 @@ impl Recipe {
             pod,
             policy,
             hash,
-            is_resized: false,
+            is_small: false,
         }
     }
 
     /// Makes it the recipe of pods that are resized when a session takes them.
-    pub(crate) fn resized(self) -> Self {
+    pub(crate) fn of_small_pods(self) -> Self {
         Self {
             spec: short_hash(&[&spec_of(&self.pod, true)]),
-            is_resized: true,
+            is_small: true,
             ..self
         }
     }
 
     /// Returns why a warm pod cannot become this one; none if it can.
     pub(crate) fn difference(&self, pod: &Value) -> Option<String> {
-        let spec = spec_of(pod, self.is_resized);
+        let spec = spec_of(pod, self.is_small);
         if self.spec != short_hash(&[&spec]) {
-            let warm = spec_of(&self.pod, self.is_resized);
+            let warm = spec_of(&self.pod, self.is_small);
             let place = differing(&warm, &spec, "spec".to_owned());
             let place = place.unwrap_or_else(|| "spec".to_owned());
             return Some(format!("{place} is not that of the warm pods"));
         }
-        let resized = || resize::obstacle(&self.pod["spec"], &pod["spec"]);
-        self.is_resized.then(resized).flatten()
+        let obstacle = || resize::obstacle(&self.pod["spec"], &pod["spec"]);
+        self.is_small.then(obstacle).flatten()
     }
 
     /// Returns the spec of the patch that gives a warm pod the resources of this one; none if it has them.
-    pub(crate) fn resize(&self, pod: &Value) -> Option<Value> {
-        let resize = || resize::patch(&self.pod["spec"], &pod["spec"]);
-        self.is_resized.then(resize).flatten()
+    pub(crate) fn for_resize(&self, pod: &Value) -> Option<Value> {
+        let patch = || resize::patch(&self.pod["spec"], &pod["spec"]);
+        self.is_small.then(patch).flatten()
     }
 }
 
 /// The spec of a pod, without a host name that is made from the pod's own name, and without resources if a resize changes them.
-fn spec_of(pod: &Value, is_resized: bool) -> Value {
+fn spec_of(pod: &Value, is_small: bool) -> Value {
     let mut spec = pod["spec"].clone();
     let name = pod["metadata"]["name"].as_str().unwrap_or_default();
     if spec["hostname"] == hostname(name)
@@ -155,7 +155,7 @@ fn spec_of(pod: &Value, is_resized: bool) -> Value {
     {
         spec.remove("hostname");
     }
-    if is_resized {
+    if is_small {
         resize::without_resources(&mut spec);
     }
     spec

@@ -186,7 +186,7 @@ pub(crate) enum Action {
     ApplyPolicy(Box<NetworkPolicy>),
     /// Pass the pod through the plugin chain and create the result.
     CreatePod(Box<Pod>),
-    /// Do the same, but take a warm pod of this pool instead if there is one that would be the same.
+    /// Do the same, but take a warm pod of this pool instead if there is one that can be it.
     TakePod { pod: Box<Pod>, from: FromPool },
     /// Delete the pod of that UID.
     DeletePod { uid: String, how: PodDeletion },

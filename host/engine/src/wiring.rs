@@ -72,15 +72,17 @@ where
         wiring.awaits_in_scope(own)
     }
 
-    /// Objects of another cache wake their controller owners.
+    /// Objects of another cache wake their controller owners; one that gets another owner wakes both.
     pub fn owns<C: Cacheable>(self, other: &Cache<C>) -> Self {
         let resource = Arc::clone(self.own.resource());
         self.watches(other, move |own, change| {
-            let owner = change
-                .latest()
-                .and_then(|it| owner_of::<K, C>(it, &resource));
-            if let Some(owner) = owner {
-                own.wake(owner.namespace.as_deref(), &owner.name);
+            // One that gets another owner concerns both.
+            let is_handed_over = change.differs(|it| &it.meta().owner_references);
+            let before = change.before.filter(|_| is_handed_over);
+            for object in before.into_iter().chain(change.after) {
+                if let Some(owner) = owner_of::<K, C>(object, &resource) {
+                    own.wake(owner.namespace.as_deref(), &owner.name);
+                }
             }
         })
     }

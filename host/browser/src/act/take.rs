@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::kind::{BrowserKind, READ_POD};
 use crate::pod::{SeenPod, instant};
+use crate::render::resize;
 use crate::warm::{Cold, FromPool, Recipe, is_ready, uid, version};
 use crate::world::World;
 
@@ -23,7 +24,7 @@ const DELETE_POD: Attempt = Attempt::new("DeletePod", "delete pod");
 /// How many pods are tried, and how often each: one that is lost was taken or changed by somebody else a moment ago.
 const TRIES: usize = 3;
 
-/// What a Browser looks for: a warm pod that is the very pod which would be created for it.
+/// What a Browser looks for, and the pod that would be created for it.
 struct Search<'s> {
     from: &'s FromPool,
     recipe: &'s Recipe,
@@ -32,6 +33,7 @@ struct Search<'s> {
 }
 
 impl Search<'_> {
+    /// Whether the Browser can take a pod that waits.
     fn fits(&self, found: &SeenPod) -> bool {
         let created = instant(found.metadata.creation_timestamp.as_ref(), self.now);
         let mark = found.warm.as_ref();
@@ -49,13 +51,16 @@ enum Tried {
     Lost,
     /// Another pod would be refused too.
     Refused(String),
+    /// This pod was not resized; another one may be.
+    NotResized(String),
 }
 
 impl BrowserKind {
-    /// Gives a Browser the oldest warm pod of a pool that is the very pod which would be created for it, or says why there is none.
+    /// Gives a Browser the oldest warm pod of a pool that is what would be created for it, or becomes that by a resize; or says why there
+    /// is none.
     ///
-    /// The patch changes exactly the pod that the cache shows: of two Browsers that want it, one gets it, and one that changed or goes is
-    /// nobody's.
+    /// The patch changes exactly the version of the pod that was seen: of two Browsers that want it, one gets it. If it changed, it is
+    /// read and tried again.
     ///
     /// # Errors
     ///
@@ -82,26 +87,31 @@ impl BrowserKind {
         };
         let namespace = world.browser.metadata.namespace.as_deref();
         let memory = &self.memory.warm;
-        let mut warm = self.caches.owned(memory, namespace, &from.id.uid);
+        let mut warm = self
+            .caches
+            .taken_or_waiting(memory, namespace, &from.id.uid);
         warm.retain(|it| search.fits(it));
         warm.sort_by_key(|it| {
             let metadata = &it.metadata;
             (metadata.creation_timestamp.clone(), metadata.name.clone())
         });
-        let free = warm
-            .iter()
-            .filter(|it| memory.reserve(uid(it), version(it)));
+        let free = warm.iter().filter(|it| memory.hold(uid(it), version(it)));
+        let mut cold = Cold::NoneReady;
         for found in free.take(TRIES) {
             match self.try_to_take(ctx, world, &search, found).await? {
                 Tried::Taken(taken) => return Ok(Ok(taken)),
-                Tried::Lost => {}
+                Tried::Lost => memory.let_go(uid(found), version(found)),
+                Tried::NotResized(sentence) => {
+                    memory.release(uid(found));
+                    cold = Cold::Refused(sentence);
+                }
                 Tried::Refused(sentence) => {
-                    self.memory.warm.release(uid(found));
+                    memory.release(uid(found));
                     return Ok(Err(Cold::Refused(sentence)));
                 }
             }
         }
-        Ok(Err(Cold::NoneReady))
+        Ok(Err(cold))
     }
 
     /// Returns the pod that the Browser has after all, if it tried to take or to create one and the answer was lost.
@@ -131,19 +141,69 @@ impl BrowserKind {
             name: found.metadata.name.as_deref().unwrap_or_default(),
             ..self.pod(ctx, world)
         };
-        let mut found = Arc::clone(found);
-        if let Some(spec) = search.recipe.resize(search.pod) {
-            match self.resize(&target, &found, spec).await? {
-                Ok(resized) => found = resized,
-                Err(otherwise) => return Ok(otherwise),
+        let mut seen = Arc::clone(found);
+        if let Some(spec) = search.recipe.for_resize(search.pod) {
+            match self.resize(&target, found, spec).await? {
+                Ok(resized) => seen = resized,
+                Err(tried) => return Ok(tried),
             }
         }
+        let tried = self.claim(world, &target, search, &mut seen).await?;
+        if !matches!(tried, Tried::Taken(_)) && version(&seen) != version(found) {
+            // It has the resources of this session, and the next one may want others.
+            let deletion =
+                target.delete(uid(&seen), Deletion::Unchanged(version(&seen)), DELETE_POD);
+            drop(deletion.await);
+        }
+        Ok(tried)
+    }
+
+    /// Gives a warm pod these resources, and returns it as it is then.
+    async fn resize(
+        &self,
+        target: &Target<'_>,
+        found: &SeenPod,
+        spec: Value,
+    ) -> Result<Result<Arc<SeenPod>, Tried>, Error> {
+        let patch = json!({ "metadata": as_seen(found), "spec": spec });
+        let answer = target.patch_subresource::<Value>("resize", patch.clone(), RESIZE_POD);
+        Ok(match answer.await {
+            Ok(Patched::Object(resized)) if resize::is_done(&patch["spec"], &resized["spec"]) => {
+                match serde_json::from_value(*resized) {
+                    Ok(resized) => Ok(Arc::new(resized)),
+                    Err(error) => Err(Tried::NotResized(format!(
+                        "the API server answered {error}"
+                    ))),
+                }
+            }
+            Ok(Patched::Object(_)) => Err(Tried::NotResized(format!(
+                "an admission policy gives warm pod {} other resources",
+                target.name
+            ))),
+            Ok(Patched::Rejected(sentence)) => Err(Tried::NotResized(sentence)),
+            Ok(Patched::Gone) => Err(match target.read::<SeenPod>(READ_POD).await? {
+                Some(_) => Tried::NotResized("this API server does not resize pods".to_owned()),
+                None => Tried::Lost,
+            }),
+            Err(error) if error.is_conflict() => Err(Tried::Lost),
+            Err(error) => return Err(error),
+        })
+    }
+
+    /// Makes a pod the Browser's own, as it was seen, or as it is if only its node has written its status since.
+    async fn claim(
+        &self,
+        world: &World,
+        target: &Target<'_>,
+        search: &Search<'_>,
+        seen: &mut Arc<SeenPod>,
+    ) -> Result<Tried, Error> {
         let owner = world.browser.metadata.uid.as_deref().unwrap_or_default();
         self.memory.warm.attempts(owner, target.name);
+        let generation = seen.metadata.generation;
         let mut tried = Tried::Lost;
         for _ in 0..TRIES {
-            let patch = patch_for(&found, search);
-            tried = self.claim(world, &target, &found, patch).await?;
+            tried = self.patch(world, target, seen, search).await?;
             if let Tried::Taken(_) = tried {
                 break;
             }
@@ -154,8 +214,13 @@ impl BrowserKind {
                     tried = Tried::Taken(read);
                     break;
                 }
-                // Its node wrote its status meanwhile, as it does after a resize.
-                Some(read) if matches!(tried, Tried::Lost) && search.fits(&read) => found = read,
+                Some(read)
+                    if matches!(tried, Tried::Lost)
+                        && search.fits(&read)
+                        && read.metadata.generation == generation =>
+                {
+                    *seen = read;
+                }
                 _ => break,
             }
         }
@@ -163,42 +228,14 @@ impl BrowserKind {
         Ok(tried)
     }
 
-    /// Gives a warm pod these resources, and returns it as it is then. If nobody takes it after all, it waits with them.
-    async fn resize(
-        &self,
-        target: &Target<'_>,
-        found: &SeenPod,
-        spec: Value,
-    ) -> Result<Result<Arc<SeenPod>, Tried>, Error> {
-        let patch = json!({ "metadata": as_seen(found), "spec": spec });
-        let resized = target.patch_subresource::<SeenPod>("resize", patch, RESIZE_POD);
-        Ok(match resized.await {
-            Ok(Patched::Object(resized)) => {
-                let resized = Arc::from(resized);
-                match self.memory.warm.reserve(uid(&resized), version(&resized)) {
-                    true => Ok(resized),
-                    false => Err(Tried::Lost),
-                }
-            }
-            Ok(Patched::Rejected(sentence)) => Err(Tried::Refused(sentence)),
-            Ok(Patched::Gone) => Err(match target.read::<SeenPod>(READ_POD).await? {
-                Some(_) => Tried::Refused(
-                    "this API server cannot resize pods: it needs Kubernetes 1.33".to_owned(),
-                ),
-                None => Tried::Lost,
-            }),
-            Err(error) if error.is_conflict() => Err(Tried::Lost),
-            Err(error) => return Err(error),
-        })
-    }
-
-    async fn claim(
+    async fn patch(
         &self,
         world: &World,
         target: &Target<'_>,
         found: &SeenPod,
-        patch: Value,
+        search: &Search<'_>,
     ) -> Result<Tried, Error> {
+        let patch = patch_for(found, search);
         Ok(match target.patch::<SeenPod>(patch, TAKE_POD).await {
             Ok(Patched::Object(taken)) if world.owns(&taken) => Tried::Taken(Arc::from(taken)),
             Ok(Patched::Object(_)) => {

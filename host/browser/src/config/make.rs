@@ -5,6 +5,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
 use futures::{StreamExt as _, stream};
+use k8s_openapi::api::core::v1::ResourceRequirements;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;
 use podloom_api::{BrowserSpec, SelenosisKind, WarmPool, names};
@@ -106,7 +107,9 @@ impl BrowserConfigKind {
     /// Those of a BrowserConfig that the watch shows, but for those that are being taken or deleted, and whether there are such; and those
     /// that it does not show yet.
     fn warm_pods(&self, namespace: Option<&str>, config: &str) -> (Vec<Arc<SeenPod>>, bool) {
-        let mut pods = self.caches.owned(&self.memory, namespace, config);
+        let mut pods = self
+            .caches
+            .taken_or_waiting(&self.memory, namespace, config);
         let shown = pods.iter().map(|pod| uid(pod)).collect();
         let created = self.memory.created(config, &shown);
         pods.extend(created);
@@ -142,32 +145,34 @@ impl BrowserConfigKind {
         if size > MERGED_MAX {
             return Err("the BrowserConfig is not accepted".to_owned());
         }
-        let pod = self.passed(world, id, pool).await?;
+        let resources = pool.resources.as_ref();
+        let pod = self.passed(world, id, resources).await?;
         let policy = world.config.spec.network_policy.clone();
         let recipe = Recipe::of(pod, policy);
-        if pool.resources.is_none() {
+        if resources.is_none() {
             return Ok(recipe);
         }
-        let recipe = recipe.resized();
-        let whole = WarmPool {
-            resources: None,
-            ..pool.clone()
-        };
-        let whole = self.passed(world, id, &whole).await?;
+        let recipe = recipe.of_small_pods();
+        let whole = self.passed(world, id, None).await?;
         match recipe.difference(&whole) {
             Some(why) => Err(format!("no session could take its pods: {why}")),
             None => Ok(recipe),
         }
     }
 
-    /// The pod of a session without a name, as it comes from the chain, with the resources of the pool if it has any.
-    async fn passed(&self, world: &World, id: &PoolId, pool: &WarmPool) -> Result<Value, String> {
+    /// The pod of a session without a name, as it comes from the chain. Its browser has these resources instead of its own, if any.
+    async fn passed(
+        &self,
+        world: &World,
+        id: &PoolId,
+        resources: Option<&ResourceRequirements>,
+    ) -> Result<Value, String> {
         let metadata = ObjectMeta {
             name: Some(placeholder(id)),
             namespace: world.config.metadata.namespace.clone(),
             ..ObjectMeta::default()
         };
-        let mut pod = self.rendered(world, id, pool, &metadata)?;
+        let mut pod = self.rendered(world, id, resources, &metadata)?;
         as_warm(&mut pod, id, &self.owner(id));
         let namespace = metadata.namespace.clone().unwrap_or_default();
         let request = PodRequest {
@@ -209,7 +214,7 @@ impl BrowserConfigKind {
         &self,
         world: &World,
         id: &PoolId,
-        pool: &WarmPool,
+        resources: Option<&ResourceRequirements>,
         metadata: &ObjectMeta,
     ) -> Result<Value, String> {
         let spec = BrowserSpec {
@@ -222,12 +227,11 @@ impl BrowserConfigKind {
             let other = resolved.config;
             return Err(format!("the older BrowserConfig {other} serves it"));
         }
-        if let Some(problem) = warm_problem(&resolved.effective, pool) {
+        if let Some(problem) = warm_problem(&resolved.effective, resources) {
             return Err(problem);
         }
-        if pool.resources.is_some() {
-            let settings = &mut resolved.effective.settings;
-            settings.resources.clone_from(&pool.resources);
+        if resources.is_some() {
+            resolved.effective.settings.resources = resources.cloned();
         }
         let pod = render_pod(self.api, metadata, &spec, &resolved);
         let pod = pod.map_err(|error| error.to_string())?;

@@ -144,7 +144,7 @@ fn examine(spec: &BrowserConfigSpec) -> (Vec<Problem<'_>>, String) {
                 found.note(pair, text);
             }
             if let Some(pool) = pool(spec, pair) {
-                let texts = warm_problem(&effective, pool).into_iter();
+                let texts = warm_problem(&effective, pool.resources.as_ref()).into_iter();
                 texts
                     .chain(wrong_age(pool))
                     .for_each(|text| found.note(pair, text));

@@ -1,7 +1,7 @@
 //! A pod that waits with less than its session needs is resized in place when the session takes it: what can be resized, and the patch.
 //!
-//! The rules are those of the API server for the subresource `resize`: it changes cpu and memory of containers that go on running, removes
-//! neither, and keeps the QoS class.
+//! The rules are those of the API server for the subresource `resize`, and of nodes: it changes cpu and memory of containers that go on
+//! running, removes neither, and keeps the QoS class; what was made from the amounts when a container started stays as it is.
 
 use std::collections::BTreeMap;
 
@@ -42,6 +42,22 @@ pub(crate) fn patch(from: &Value, to: &Value) -> Option<Value> {
     (!spec.is_empty()).then(|| spec.into())
 }
 
+/// Returns whether a pod has what the spec of a patch asked for: an admission policy may have changed it.
+pub(crate) fn is_done(asked: &Value, spec: &Value) -> bool {
+    LISTS.into_iter().all(|list| {
+        containers(list, asked).all(|asked| {
+            let mut there = containers(list, spec).filter(|it| it["name"] == asked["name"]);
+            let has = |there| {
+                let (asked, there) = (amounts(asked), amounts(there));
+                asked
+                    .iter()
+                    .all(|(of, amount)| there.get(of) == Some(amount))
+            };
+            there.any(has)
+        })
+    })
+}
+
 /// Returns why the pod of a version cannot wait with these resources of its browser; none if it can.
 pub(super) fn problem(
     effective: &EffectiveConfig,
@@ -60,10 +76,72 @@ pub(crate) fn obstacle(from: &Value, to: &Value) -> Option<String> {
     let of_containers = LISTS.into_iter().find_map(|list| {
         changed(list, from, to).find_map(|(from, to)| obstacle_of(list, from, to))
     });
+    let is_resized = LISTS
+        .into_iter()
+        .any(|list| changed(list, from, to).next().is_some());
+    of_containers.or_else(|| is_resized.then(|| obstacle_of_pod(from, to)).flatten())
+}
+
+fn obstacle_of_pod(from: &Value, to: &Value) -> Option<String> {
     let (before, after) = (qos(from), qos(to));
-    let of_class = (before != after)
-        .then(|| format!("a resize cannot change the QoS class from {before} to {after}"));
-    of_containers.or(of_class)
+    if to["resources"].is_object() {
+        Some("a pod with resources of its own is not resized".to_owned())
+    } else if to["os"]["name"] == "windows" {
+        Some("a pod for Windows cannot be resized".to_owned())
+    } else if before != after {
+        Some(format!(
+            "a resize cannot change the QoS class from {before} to {after}"
+        ))
+    } else {
+        early_variable(to).or_else(|| memory_volume(from, to))
+    }
+}
+
+/// Returns a variable that keeps the amount from when its container started.
+fn early_variable(spec: &Value) -> Option<String> {
+    let all = LISTS.into_iter().flat_map(|list| containers(list, spec));
+    let mut variables = all.flat_map(|container| {
+        let env = container["env"].as_array().into_iter().flatten();
+        env.map(move |variable| (container, variable))
+    });
+    let (container, variable) =
+        variables.find(|(_, variable)| variable["valueFrom"]["resourceFieldRef"].is_object())?;
+    Some(format!(
+        "variable {} of container {} is read from its resources when it starts, before the resize",
+        text(&variable["name"]),
+        text(&container["name"])
+    ))
+}
+
+/// Returns a volume whose size comes from the memory that the pod may use when it starts.
+fn memory_volume(from: &Value, to: &Value) -> Option<String> {
+    let limit = |container: &Value| amounts(container).remove(&("limits", "memory".to_owned()));
+    let small = changed("containers", from, to)
+        .filter(|(from, to)| limit(from) != limit(to))
+        .filter_map(|(from, _)| limit(from)?)
+        .min()?;
+    let mut volumes = to["volumes"].as_array().into_iter().flatten();
+    let volume = volumes.find(|volume| {
+        let directory = &volume["emptyDir"];
+        let size = amount(&directory["sizeLimit"]);
+        directory["medium"] == "Memory" && size.is_none_or(|size| size > small)
+    })?;
+    Some(format!(
+        "volume {} gets its size from limits.memory when the pod starts: give it a sizeLimit of at most {small}",
+        text(&volume["name"])
+    ))
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn amount(value: &Value) -> Option<Quantity> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => text.parse().ok(),
+        number => number.to_string().parse().ok(),
+    }
 }
 
 /// The containers whose resources differ, as they are in both specs.
@@ -101,18 +179,15 @@ fn amounts(container: &Value) -> BTreeMap<(&'static str, String), Option<Quantit
     let resources = written_out(container);
     let of = |kind: &'static str| {
         let amounts = resources[kind].as_object().into_iter();
-        amounts.flatten().map(move |(resource, amount)| {
-            let text = amount
-                .as_str()
-                .map_or_else(|| amount.to_string(), str::to_owned);
-            ((kind, resource.clone()), text.parse().ok())
-        })
+        amounts
+            .flatten()
+            .map(move |(resource, value)| ((kind, resource.clone()), amount(value)))
     };
     of("requests").chain(of("limits")).collect()
 }
 
 fn obstacle_of(list: &str, from: &Value, to: &Value) -> Option<String> {
-    let name = to["name"].as_str().unwrap_or_default();
+    let name = text(&to["name"]);
     if list == "initContainers" && to["restartPolicy"] != "Always" {
         return Some(format!(
             "a resize cannot change init container {name}, which has ended"
@@ -134,6 +209,10 @@ fn obstacle_of(list: &str, from: &Value, to: &Value) -> Option<String> {
             Some(format!(
                 "a resize cannot remove {kind}.{resource} of container {name}"
             ))
+        } else if *kind == "limits" && resource == "memory" && after.get(of) < before.get(of) {
+            Some(format!(
+                "a resize cannot lower limits.memory of container {name}"
+            ))
         } else {
             restarts(to, resource).then(|| {
                 format!("a resize of {resource} restarts container {name}, by its resizePolicy")
@@ -147,11 +226,8 @@ fn restarts(container: &Value, resource: &str) -> bool {
     policies.any(|it| it["resourceName"] == resource && it["restartPolicy"] == "RestartContainer")
 }
 
-/// The QoS class of a pod. Resources of the pod as a whole decide alone; no resize of ours changes them.
+/// The QoS class of a pod without resources of its own.
 fn qos(spec: &Value) -> &'static str {
-    if spec["resources"].is_object() {
-        return "that of the pod's resources";
-    }
     let all = LISTS.into_iter().flat_map(|list| containers(list, spec));
     let (mut has_any, mut is_guaranteed) = (false, true);
     for amounts in all.map(amounts) {
@@ -161,7 +237,7 @@ fn qos(spec: &Value) -> &'static str {
                 amount.filter(|amount| !amount.is_zero())
             };
             let (limit, request) = (of("limits"), of("requests"));
-            has_any |= request.is_some();
+            has_any |= request.is_some() || limit.is_some();
             is_guaranteed &= limit.is_some() && request == limit;
         }
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::ResourceRequirements;
 use podloom_api::{BrowserConfigSpec, WarmPool, duration, names};
 
 use super::check::containers;
@@ -27,15 +28,18 @@ pub(crate) fn pools(spec: &BrowserConfigSpec) -> impl Iterator<Item = (Pair<'_>,
     })
 }
 
-/// Returns how many warm pods a version should have, if any.
+/// Returns what is said about the warm pods of a version, if it should have any.
 pub(super) fn pool<'a>(spec: &'a BrowserConfigSpec, pair: Pair<'_>) -> Option<&'a WarmPool> {
     spec.warm.as_ref()?.get(pair.browser)?.get(pair.version)
 }
 
-/// Returns what of a version a warm pod cannot have.
-pub(crate) fn warm_problem(effective: &EffectiveConfig, pool: &WarmPool) -> Option<String> {
+/// Returns what of a version a warm pod cannot have, with these resources of its browser while it waits.
+pub(crate) fn warm_problem(
+    effective: &EffectiveConfig,
+    resources: Option<&ResourceRequirements>,
+) -> Option<String> {
     early_variable(effective).or_else(|| {
-        let why = resize::problem(effective, pool.resources.as_ref()?)?;
+        let why = resize::problem(effective, resources?)?;
         Some(format!("resources of warm: {why}"))
     })
 }

@@ -1,6 +1,6 @@
 //! What this process knows of warm pods beyond its caches.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -38,11 +38,11 @@ pub(crate) struct WarmMemory(Arc<Mutex<Known>>);
 
 #[derive(Clone, Default)]
 struct Known {
-    /// Pods that somebody is about to take or to delete, by UID: in which version, and since when. What changed is free again.
-    reserved: HashMap<String, (String, Instant)>,
-    /// The names of the pods of each owner that do not have its name, by its UID, as the watch shows them: those of a BrowserConfig that
+    /// Pods that somebody is about to take or to delete, by UID.
+    reserved: HashMap<String, Reservation>,
+    /// The pods of each owner that do not have its name, as the watch shows them, by name with their UIDs: those of a BrowserConfig that
     /// wait, and the one that a Browser has taken. More than one only if a request came late.
-    owned: HashMap<String, BTreeSet<String>>,
+    owned: HashMap<Owner, BTreeMap<String, String>>,
     /// The pod that a Browser tries to take or to create, by the Browser's UID: the answer may be lost.
     attempts: HashMap<String, String>,
     /// Pods that were created and that the watch has not shown yet, by UID.
@@ -54,6 +54,17 @@ struct Known {
     applied: HashMap<String, (String, Instant)>,
     /// When the process began to look.
     begun: Option<Instant>,
+}
+
+/// A namespace, and the UID of an object in it. Others can write that UID into pods of their own namespaces.
+type Owner = (Option<String>, String);
+
+/// A pod that is somebody's for a while.
+#[derive(Clone, Debug)]
+struct Reservation {
+    /// In which version it was seen: what has changed is free again. None while somebody changes it step by step.
+    version: Option<String>,
+    since: Instant,
 }
 
 #[derive(Clone, Default)]
@@ -84,22 +95,25 @@ impl WarmMemory {
                 known.keep_only(config.meta().uid.as_deref().unwrap_or_default(), &[]);
             }
         });
-        let known = self.clone();
-        pods.listen(move |seen| {
-            let (before, after) = match seen {
-                Seen::Coming(pod) => (None, Some(*pod)),
-                Seen::Changed(change) => (change.before, change.after),
-                Seen::Listed(_) => return,
-            };
-            lock(&known.0).shown(before, after);
+        let (known, cached) = (self.clone(), pods.clone());
+        pods.listen(move |seen| match seen {
+            Seen::Coming(pod) => {
+                let (namespace, name) = (&pod.metadata.namespace, &pod.metadata.name);
+                let name = name.as_deref().unwrap_or_default();
+                let before = cached.get(namespace.as_deref(), name);
+                lock(&known.0).shown(before.as_deref(), Some(pod));
+            }
+            Seen::Changed(change) => lock(&known.0).shown(change.before, change.after),
+            Seen::Listed(_) => {}
         });
     }
 
-    /// Returns the names of the pods of an owner, by its UID, that do not have its name.
-    pub(crate) fn owned_by(&self, owner: &str) -> Vec<String> {
+    /// Returns the names of the pods of an owner that do not have its name.
+    pub(crate) fn owned_by(&self, namespace: Option<&str>, uid: &str) -> Vec<String> {
+        let owner = (namespace.map(str::to_owned), uid.to_owned());
         let known = lock(&self.0);
-        let names = known.owned.get(owner).into_iter().flatten();
-        names.cloned().collect()
+        let pods = known.owned.get(&owner).into_iter().flatten();
+        pods.map(|(name, _)| name.clone()).collect()
     }
 
     /// Notes the pod that a Browser tries to take or to create.
@@ -120,15 +134,31 @@ impl WarmMemory {
 
     /// Makes a pod, as it was seen, nobody else's for a while; false if it is somebody's.
     pub(crate) fn reserve(&self, uid: &str, version: &str) -> bool {
+        self.reserve_as(uid, version, Some(version.to_owned()))
+    }
+
+    /// Does the same, however the pod changes meanwhile.
+    pub(crate) fn hold(&self, uid: &str, version: &str) -> bool {
+        self.reserve_as(uid, version, None)
+    }
+
+    fn reserve_as(&self, uid: &str, seen: &str, version: Option<String>) -> bool {
         let mut known = lock(&self.0);
-        known.reserved.retain(|_, (_, at)| at.elapsed() < RESERVED);
-        let before = known.reserved.get(uid);
-        let is_free = before.is_none_or(|(seen, _)| seen != version);
+        known.reserved.retain(|_, it| it.holds());
+        let is_free = !known.is_reserved(uid, seen);
         if is_free {
-            let now = (version.to_owned(), Instant::now());
-            known.reserved.insert(uid.to_owned(), now);
+            let since = Instant::now();
+            let reservation = Reservation { version, since };
+            known.reserved.insert(uid.to_owned(), reservation);
         }
         is_free
+    }
+
+    /// Makes a pod that is held free again, once it is another one than this.
+    pub(crate) fn let_go(&self, uid: &str, version: &str) {
+        if let Some(held) = lock(&self.0).reserved.get_mut(uid) {
+            held.version = Some(version.to_owned());
+        }
     }
 
     /// Makes a pod free again that nobody takes or deletes.
@@ -138,9 +168,7 @@ impl WarmMemory {
 
     /// Returns whether a pod is somebody's, as it was seen.
     pub(crate) fn is_reserved(&self, pod: &SeenPod) -> bool {
-        let known = lock(&self.0);
-        let of = known.reserved.get(uid(pod));
-        of.is_some_and(|(seen, at)| *seen == version(pod) && at.elapsed() < RESERVED)
+        lock(&self.0).is_reserved(uid(pod), version(pod))
     }
 
     /// Notes that a session of the pool began.
@@ -251,38 +279,70 @@ impl WarmMemory {
     }
 }
 
+impl Reservation {
+    fn holds(&self) -> bool {
+        self.since.elapsed() < RESERVED
+    }
+}
+
 impl Known {
+    fn is_reserved(&self, uid: &str, version: &str) -> bool {
+        let reservation = self.reserved.get(uid).filter(|it| it.holds());
+        reservation.is_some_and(|it| it.version.as_deref().is_none_or(|of| of == version))
+    }
+
     /// Notes what a pod was and is.
     fn shown(&mut self, before: Option<&SeenPod>, after: Option<&SeenPod>) {
         if let Some(pod) = after.or(before) {
             self.created.remove(uid(pod));
-            let reserved = self.reserved.get(uid(pod));
-            if reserved.is_some_and(|(seen, _)| after.is_none_or(|pod| version(pod) != seen)) {
+            if after.is_none_or(|pod| !waits(pod)) {
                 self.reserved.remove(uid(pod));
             }
         }
-        let (before, after) = (before.and_then(otherwise), after.and_then(otherwise));
-        if let Some((owner, name)) = before.filter(|it| Some(it) != after.as_ref())
-            && let Some(names) = self.owned.get_mut(owner)
+        let (before, after) = (before.and_then(Owned::of), after.and_then(Owned::of));
+        if before == after {
+            return;
+        }
+        if let Some(Owned { owner, name, uid }) = before
+            && let Some(pods) = self.owned.get_mut(&owner)
+            && pods.get(name).is_some_and(|it| it == uid)
         {
-            names.remove(name);
-            if names.is_empty() {
-                self.owned.remove(owner);
+            pods.remove(name);
+            if pods.is_empty() {
+                self.owned.remove(&owner);
             }
         }
-        if let Some((owner, name)) = after {
-            let names = self.owned.entry(owner.to_owned()).or_default();
-            if !names.contains(name) {
-                names.insert(name.to_owned());
-            }
+        if let Some(Owned { owner, name, uid }) = after {
+            let pods = self.owned.entry(owner).or_default();
+            pods.insert(name.to_owned(), uid.to_owned());
         }
     }
 }
 
-/// Returns the UID of a pod's owner, and the pod's name if it is not that of the owner.
-fn otherwise(pod: &SeenPod) -> Option<(&str, &str)> {
-    let (owner, name) = (pod.owner()?, pod.metadata.name.as_deref()?);
-    (owner.name != name).then_some((&*owner.uid, name))
+/// Whether a pod waits for a session.
+fn waits(pod: &SeenPod) -> bool {
+    pod.warm
+        .as_ref()
+        .is_some_and(|mark| !mark.config.is_empty())
+}
+
+/// A pod that has another name than its owner.
+#[derive(PartialEq, Eq)]
+struct Owned<'p> {
+    owner: Owner,
+    name: &'p str,
+    uid: &'p str,
+}
+
+impl<'p> Owned<'p> {
+    fn of(pod: &'p SeenPod) -> Option<Self> {
+        let (owner, name) = (pod.owner()?, pod.metadata.name.as_deref()?);
+        (owner.name != name).then(|| Self {
+            owner: (pod.metadata.namespace.clone(), owner.uid.clone()),
+            name,
+            uid: uid(pod),
+        })
+    }
 }
 
 #[cfg(test)]

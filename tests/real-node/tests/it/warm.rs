@@ -76,6 +76,17 @@ fn limit(pod: &Value) -> &Value {
     &browser["resources"]["limits"]["memory"]
 }
 
+/// Waits until the node gives a pod the size of a session.
+fn until_whole(cluster: &Cluster, name: &str) {
+    cluster.eventually("the pod has the size of a session", || {
+        let pod = cluster.get(&["pod", name, "--namespace", NAMESPACE]);
+        let is_whole = limit(&pod) == "32Mi";
+        is_whole
+            .then_some(())
+            .ok_or_else(|| pod["status"].to_string())
+    });
+}
+
 #[test]
 fn sessions_take_pods_that_wait() {
     let Some(cluster) = cluster() else { return };
@@ -92,41 +103,46 @@ fn sessions_take_pods_that_wait() {
     change(json!({ "browsers": { "small": { CALM: { "initContainers": prepare } } } }));
     let cold = sessions(&cluster, "cold");
     let small = json!({ "requests": { "cpu": "5m" }, "limits": { "memory": "24Mi" } });
-    let pool = json!({ "min": SESSIONS, "max": SESSIONS, "resources": small });
-    change(json!({ "warm": { "small": { CALM: pool } } }));
-    let before = cluster.eventually("the pods are ready", || {
-        let status = &cluster.get(&config)["status"]["warm"];
-        let is_ready = status["ready"] == SESSIONS;
-        let waiting = [
-            "pods",
-            "--namespace",
-            NAMESPACE,
-            "--selector=selenosis.io/warm",
-        ];
-        let pods = is_ready.then(|| cluster.get(&waiting));
-        pods.ok_or_else(|| status.to_string())
-    });
-    let warm = sessions(&cluster, "warm");
-    for (_, pod) in &warm {
-        let uid = &pod["metadata"]["uid"];
-        let mut waited = before["items"].as_array().unwrap().iter();
-        let waited = waited.find(|it| it["metadata"]["uid"] == *uid).unwrap();
-        let containers = pod["status"]["containerStatuses"].as_array().unwrap();
-        assert!(containers.iter().all(|it| it["restartCount"] == 0));
-        assert_eq!(limit(waited), "24Mi");
-        let name = pod["metadata"]["name"].as_str().unwrap();
-        cluster.eventually("the kubelet has resized it", || {
-            let pod = cluster.get(&["pod", name, "--namespace", NAMESPACE]);
-            let is_whole = limit(&pod) == "32Mi";
-            is_whole
-                .then_some(())
-                .ok_or_else(|| pod["status"].to_string())
+    let mut times = vec![format!("{} ms without a pod that waits", median(&cold))];
+    for (name, resources, memory) in [("warm", Value::Null, "32Mi"), ("small", small, "24Mi")] {
+        let pool = json!({ "min": SESSIONS, "max": SESSIONS, "resources": resources });
+        change(json!({ "warm": { "small": { CALM: pool } } }));
+        let waiting = || {
+            let selector = "--selector=selenosis.io/warm";
+            let pods = cluster.get(&["pods", "--namespace", NAMESPACE, selector]);
+            pods["items"].as_array().unwrap().clone()
+        };
+        let before = cluster.eventually("the pods are ready", || {
+            let pods = waiting();
+            let is_of_pool = |pod: &Value| {
+                let wanted = &pod["spec"]["containers"][0]["resources"]["limits"]["memory"];
+                wanted == memory && pod["metadata"]["deletionTimestamp"].is_null()
+            };
+            let status = &cluster.get(&config)["status"]["warm"];
+            let is_ready = status["ready"] == SESSIONS
+                && pods.len() == SESSIONS
+                && pods.iter().all(is_of_pool);
+            is_ready.then_some(pods).ok_or_else(|| status.to_string())
+        });
+        let sessions = sessions(&cluster, name);
+        for (_, pod) in &sessions {
+            let uid = &pod["metadata"]["uid"];
+            let waited = before.iter().find(|it| it["metadata"]["uid"] == *uid);
+            assert_eq!(limit(waited.unwrap()), memory);
+            let containers = pod["status"]["containerStatuses"].as_array().unwrap();
+            assert!(containers.iter().all(|it| it["restartCount"] == 0));
+            until_whole(&cluster, pod["metadata"]["name"].as_str().unwrap());
+        }
+        times.push(format!("{} ms {name}", median(&sessions)));
+        change(json!({ "warm": null }));
+        cluster.eventually("no pod waits", || match waiting().len() {
+            0 => Ok(()),
+            count => Err(count.to_string()),
         });
     }
     // For SCALE.md: no test depends on how quick a machine is.
     eprintln!(
-        "from a Browser's creation until it runs: {} ms with a pod that waits, {} ms without",
-        median(&warm),
-        median(&cold)
+        "from a Browser's creation until it runs: {}",
+        times.join(", ")
     );
 }

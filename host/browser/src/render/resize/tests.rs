@@ -61,6 +61,10 @@ fn what_the_api_server_would_refuse_is_said_before() {
         ),
         "a resize cannot change the QoS class from Burstable to Guaranteed"
     );
+    assert_eq!(
+        told(json!({ "requests": { "cpu": "100m" }, "limits": { "memory": "512Mi" } })),
+        "a resize cannot lower limits.memory of container browser"
+    );
     let init = |cpu: &str, policy: Value| json!({ "initContainers": [{ "name": "fetch", "restartPolicy": policy, "resources": { "requests": { "cpu": cpu } } }] });
     assert_eq!(
         obstacle(&init("1", "Always".into()), &init("2", "Always".into())),
@@ -72,6 +76,70 @@ fn what_the_api_server_would_refuse_is_said_before() {
     );
 }
 
+/// A pod with these fields, whose only container has one of two sizes.
+fn sized(rest: &Value, cpu: &str, memory: &str) -> Value {
+    let mut spec = rest.clone();
+    let mut browser = rest["containers"][0].clone();
+    browser["name"] = "browser".into();
+    browser["resources"] = json!({ "requests": { "cpu": cpu }, "limits": { "memory": memory } });
+    spec["containers"] = json!([browser]);
+    spec
+}
+
+#[test]
+fn what_was_made_when_the_pod_started_keeps_it_from_being_resized() {
+    let told = |rest: Value, memory: &str| {
+        let (small, whole) = (sized(&rest, "1", "1Gi"), sized(&rest, "2", memory));
+        assert_eq!(obstacle(&small, &small), None);
+        obstacle(&small, &whole).unwrap_or_default()
+    };
+    let heap = json!({ "name": "HEAP", "valueFrom": { "resourceFieldRef": { "resource": "limits.memory" } } });
+    let shm = |size: &Value| {
+        let directory = json!({ "medium": "Memory", "sizeLimit": size });
+        json!({ "volumes": [{ "name": "disk", "emptyDir": {} }, { "name": "shm", "emptyDir": directory }] })
+    };
+    let too_large = "volume shm gets its size from limits.memory when the pod starts: give it a sizeLimit of at most 1Gi";
+    for (rest, memory, expected) in [
+        (
+            json!({ "containers": [{ "env": [heap] }] }),
+            "1Gi",
+            "variable HEAP of container browser is read from its resources when it starts, before the resize",
+        ),
+        (shm(&Value::Null), "2Gi", too_large),
+        (shm(&json!("2Gi")), "2Gi", too_large),
+        (shm(&json!("1024Mi")), "2Gi", ""),
+        (shm(&Value::Null), "1Gi", ""),
+        (
+            json!({ "resources": {} }),
+            "1Gi",
+            "a pod with resources of its own is not resized",
+        ),
+        (
+            json!({ "os": { "name": "windows" } }),
+            "1Gi",
+            "a pod for Windows cannot be resized",
+        ),
+    ] {
+        assert_eq!(told(rest, memory), expected);
+    }
+    let claims = |name: &str| {
+        let resources = json!({ "claims": [{ "name": name }] });
+        json!({ "containers": [{ "name": "browser", "resources": resources }] })
+    };
+    assert_eq!(
+        obstacle(&claims("a"), &claims("b")).unwrap_or_default(),
+        "a resize cannot change claims of container browser"
+    );
+}
+
+#[test]
+fn an_answer_that_lacks_what_was_asked_for_is_none() {
+    let of = |cpu: &str| sized(&json!({}), cpu, "1Gi");
+    let asked = patch(&of("1"), &of("2")).unwrap_or_default();
+    assert!(is_done(&asked, &of("2000m")));
+    assert!(!is_done(&asked, &of("1")) && !is_done(&asked, &json!({})));
+}
+
 #[test]
 fn the_class_is_that_of_kubernetes() {
     let of = |resources: Value| qos(&spec(&resources));
@@ -80,6 +148,10 @@ fn the_class_is_that_of_kubernetes() {
         "Guaranteed"
     );
     assert_eq!(of(json!({ "limits": { "cpu": "1" } })), "Burstable");
-    let none = json!({ "containers": [{ "name": "browser", "resources": { "requests": { "cpu": "0" } } }] });
-    assert_eq!(qos(&none), "BestEffort");
+    let alone =
+        |resources: Value| json!({ "containers": [{ "name": "browser", "resources": resources }] });
+    let none = json!({ "requests": { "cpu": "0" } });
+    assert_eq!(qos(&alone(none)), "BestEffort");
+    let nothing = json!({ "requests": { "cpu": "0", "memory": "0" }, "limits": { "cpu": "1", "memory": "1Gi" } });
+    assert_eq!(qos(&alone(nothing)), "Burstable");
 }

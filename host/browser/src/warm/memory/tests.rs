@@ -23,7 +23,8 @@ impl WarmMemory {
     /// Hashes what is known of sessions and their pods.
     pub(crate) fn hash(&self, hasher: &mut DefaultHasher) {
         let known = lock(&self.0);
-        let mut reserved: Vec<_> = known.reserved.keys().collect();
+        let reserved = known.reserved.iter();
+        let mut reserved: Vec<_> = reserved.map(|(uid, it)| (uid, &it.version)).collect();
         reserved.sort_unstable();
         let owned: BTreeMap<_, _> = known.owned.iter().collect();
         let attempts: BTreeMap<_, _> = known.attempts.iter().collect();
@@ -54,6 +55,57 @@ async fn a_pod_is_reserved_until_it_changes_and_for_half_a_minute() {
     assert!(memory.reserve("p", "2"));
     tokio::time::advance(RESERVED).await;
     assert!(memory.reserve("p", "2"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_held_is_nobody_elses_in_any_version() {
+    let memory = WarmMemory::default();
+    assert!(memory.hold("p", "1"));
+    assert!(!memory.reserve("p", "1") && !memory.hold("p", "2"));
+    memory.let_go("p", "2");
+    assert!(!memory.hold("p", "2") && memory.hold("p", "3"));
+    tokio::time::advance(RESERVED).await;
+    assert!(memory.reserve("p", "3"));
+}
+
+/// A pod of an owner, by its kind.
+fn owned(name: &str, uid: &str, owner: &str) -> SeenPod {
+    let kind = if owner == "c" {
+        "BrowserConfig"
+    } else {
+        "Browser"
+    };
+    serde_json::from_value(serde_json::json!({ "metadata": {
+        "name": name, "namespace": "team", "uid": uid,
+        "ownerReferences": [{ "apiVersion": "selenosis.io/v1", "kind": kind, "name": owner, "uid": owner, "controller": true }],
+    } }))
+    .unwrap()
+}
+
+#[test]
+fn pods_are_found_by_their_owner_whatever_their_names() {
+    let memory = WarmMemory::default();
+    let of = |owner| memory.owned_by(Some("team"), owner);
+    let shown = |before, after| lock(&memory.0).shown(before, after);
+    let waits = owned("warm", "1", "c");
+    shown(None, Some(&waits));
+    assert_eq!(of("c"), ["warm"]);
+    // One of the Browser's own name is found by that.
+    let named = owned("b", "2", "b");
+    shown(None, Some(&named));
+    assert!(of("b").is_empty());
+    let taken = owned("warm", "1", "b");
+    shown(Some(&waits), Some(&taken));
+    assert!(of("c").is_empty());
+    assert_eq!(of("b"), ["warm"]);
+    assert!(memory.owned_by(Some("other"), "b").is_empty());
+    // Another pod of that name is there, when the end of the first is shown.
+    let next = owned("warm", "3", "b");
+    shown(Some(&taken), Some(&next));
+    shown(Some(&taken), None);
+    assert_eq!(of("b"), ["warm"]);
+    shown(Some(&next), None);
+    assert!(lock(&memory.0).owned.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
