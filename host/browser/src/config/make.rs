@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
+use std::time::Duration;
 
-use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;
@@ -15,6 +15,7 @@ use podloom_engine::kind::Context;
 use podloom_engine::write::{Deletion, Target};
 use podloom_mutation::{PluginOutcome, PluginRun, PodRequest};
 use serde_json::{Value, json};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{BrowserConfigKind, Outcome, World};
 use crate::cause::Cause;
@@ -32,8 +33,12 @@ const APPLY_POLICY: Attempt =
     Attempt::new("ApplyNetworkPolicy", "apply network policy of warm pods");
 const DELETE_POD: Attempt = Attempt::new("DeleteWarmPod", "delete warm pod");
 
-/// How many requests are on their way at the same time.
-const AT_ONCE: usize = 8;
+/// How long a pod is not created because sessions are taking others.
+const GIVES_WAY: Duration = Duration::from_secs(1);
+/// How often it is looked whether they are.
+const GLANCE: Duration = Duration::from_millis(5);
+/// After this time, the pass looks again at what is wanted.
+const LONG: Duration = Duration::from_secs(3);
 /// How many pods start at the same time, without `maxStarting`.
 const MAX_STARTING: usize = 5;
 /// How many bytes a warm pod may have: each pool keeps one in memory.
@@ -286,8 +291,11 @@ impl BrowserConfigKind {
         world: &World,
         lacking: &[(PoolId, usize)],
     ) -> Result<Outcome, Error> {
-        let mut all = Vec::new();
+        let (mut all, begun) = (Vec::new(), Instant::now());
         for (id, count) in lacking {
+            if begun.elapsed() > LONG {
+                break;
+            }
             let mut pools = world.pools.all.iter();
             let pool = pools.find(|pool| pool.id == *id);
             if let Some(recipe) = pool.and_then(|pool| pool.recipe.as_ref()) {
@@ -312,39 +320,56 @@ impl BrowserConfigKind {
         if created.refused.is_some() {
             return Ok(created);
         }
-        let create = |_| async {
-            let name = format!("{}-{}", placeholder(id), random());
-            let pod = named(recipe, &name);
-            let target = Target {
-                name: &name,
-                ..self.pods(ctx, world)
-            };
-            Ok(match target.create::<SeenPod>(&pod, CREATE_POD).await? {
-                Stored::Object(pod) => {
-                    let pod = Arc::from(pod);
-                    // At once: the watch may show it, and the other answers may take long.
-                    self.memory.has_created(&pod);
-                    Ok(Some(pod))
-                }
-                Stored::Exists => Ok(None),
-                // With the name, which is random, no two messages were the same: each would be a new status and a new Event.
-                Stored::Invalid(sentence)
-                | Stored::Rejected { sentence, .. }
-                | Stored::Unanswered(sentence) => Err(sentence.replace(&name, &placeholder(id))),
-            })
-        };
-        let answers: Vec<Result<_, Error>> = stream::iter(0..count)
-            .map(create)
-            .buffer_unordered(AT_ONCE)
-            .collect()
-            .await;
-        for answer in answers {
-            match answer? {
+        let begun = Instant::now();
+        // One after the other: with eight at once and 50 sessions a second on two cores, a session took ten times as long.
+        for _ in 0..count {
+            self.give_way().await;
+            match self.create_one(ctx, world, (id, recipe)).await? {
                 Ok(pod) => created.pods.extend(pod),
                 Err(refused) => created.refused = Some(refused),
             }
+            if created.refused.is_some() || begun.elapsed() > LONG {
+                break;
+            }
         }
         Ok(created)
+    }
+
+    /// Creates a pod under a name of its own, or says why it is refused; none if the name is taken.
+    async fn create_one(
+        &self,
+        ctx: &Context,
+        world: &World,
+        (id, recipe): (&PoolId, &Recipe),
+    ) -> Result<Result<Option<Arc<SeenPod>>, String>, Error> {
+        let name = format!("{}-{}", placeholder(id), random());
+        let pod = named(recipe, &name);
+        let target = Target {
+            name: &name,
+            ..self.pods(ctx, world)
+        };
+        Ok(match target.create::<SeenPod>(&pod, CREATE_POD).await? {
+            Stored::Object(pod) => {
+                let pod = Arc::from(pod);
+                self.memory.has_created(&pod);
+                Ok(Some(pod))
+            }
+            Stored::Exists => Ok(None),
+            // With the name, which is random, no two messages were the same: each would be a new status and a new Event.
+            Stored::Invalid(sentence)
+            | Stored::Rejected { sentence, .. }
+            | Stored::Unanswered(sentence) => Err(sentence.replace(&name, &placeholder(id))),
+        })
+    }
+
+    /// Waits while sessions are taking pods, but not for long: if the API server is busy, they are first.
+    async fn give_way(&self) {
+        let waits = async {
+            while self.memory.is_taking() {
+                sleep(GLANCE).await;
+            }
+        };
+        let _in_vain = timeout(GIVES_WAY, waits).await;
     }
 
     /// Deletes pods that nobody has taken meanwhile.
@@ -354,7 +379,10 @@ impl BrowserConfigKind {
         world: &World,
         doomed: &[Doomed],
     ) -> Result<Outcome, Error> {
-        let delete = |pod: Doomed| async move {
+        for pod in doomed {
+            if !self.memory.reserve(&pod.uid, &pod.version) {
+                continue;
+            }
             let target = Target {
                 name: &pod.name,
                 ..self.pods(ctx, world)
@@ -362,18 +390,10 @@ impl BrowserConfigKind {
             let how = Deletion::Unchanged(&pod.version);
             match target.delete(&pod.uid, how, DELETE_POD).await {
                 // If it changed, the watch shows how.
-                Err(error) if !error.is_conflict() => Err(error),
-                _ => Ok(()),
+                Err(error) if !error.is_conflict() => return Err(error),
+                _ => {}
             }
-        };
-        let mut free = doomed.to_vec();
-        free.retain(|pod| self.memory.reserve(&pod.uid, &pod.version));
-        let answers: Vec<Result<(), Error>> = stream::iter(free)
-            .map(delete)
-            .buffer_unordered(AT_ONCE)
-            .collect()
-            .await;
-        answers.into_iter().collect::<Result<(), Error>>()?;
+        }
         let all = doomed.iter().map(|pod| pod.uid.clone());
         Ok(Outcome::Deleted(all.collect()))
     }

@@ -166,6 +166,13 @@ impl WarmMemory {
         lock(&self.0).reserved.remove(uid);
     }
 
+    /// Returns whether sessions are taking pods now.
+    pub(crate) fn is_taking(&self) -> bool {
+        let known = lock(&self.0);
+        let mut reserved = known.reserved.values();
+        reserved.any(|it| it.version.is_none() && it.holds())
+    }
+
     /// Returns whether a pod is somebody's, as it was seen.
     pub(crate) fn is_reserved(&self, pod: &SeenPod) -> bool {
         lock(&self.0).is_reserved(uid(pod), version(pod))
