@@ -137,11 +137,11 @@ async fn images_and_resources(scene: &Scene) {
     let resize = json!({ "spec": { "containers": [{ "name": "a", "resources": { "requests": { "cpu": "10m" } } }] } });
     let resize = resize.to_string();
     let resize = ["patch", "pod", "web", "--subresource=resize", "-p", &resize];
-    // No plugin minds; only the node of the tests cannot do it.
-    let not_supported = refused(scene, &resize);
+    // No plugin minds; only Kubernetes does.
+    let no_other_class = refused(scene, &resize);
     assert!(
-        not_supported.contains("without support for resize"),
-        "{not_supported}"
+        no_other_class.contains("QOS Class may not change"),
+        "{no_other_class}"
     );
     let label = ["label", "namespace", &scene.namespace, "resize=never"];
     scene.cluster.kubectl(&label);

@@ -577,11 +577,13 @@ struct Session {
     scene: &'static Scene,
     browsers: Watched<Browser>,
     pods: Watched<Pod>,
+    blow: Blow,
 }
 
 impl Session {
-    async fn new(place: Place) -> Self {
+    async fn new(place: Place, blow: Blow) -> Self {
         Self {
+            blow,
             scene: place.scene,
             browsers: place.scene.watch_browsers().await,
             pods: place.scene.watch_pods().await,
@@ -632,6 +634,10 @@ impl Life for Session {
             taken.insert(self.scene.namespace.clone());
         }
         are_ready(self.scene, 2).await;
+        if matches!(self.blow, Blow::Unanswered) {
+            // Nor does one wait that was resized for a session which did not take it. Only a killed process leaves such a pod.
+            assert!(are_small(&waiting(self.scene).await));
+        }
         let is_of_browser = |change: &Change<Pod>| {
             let owners = change.object().owner_references();
             owners.iter().any(|owner| owner.kind == "Browser")
@@ -654,7 +660,9 @@ impl Life for Session {
 fn each_write(name: &str, blow: Blow) {
     // The finalizer, the resize, the pod, the status, the deletions of the pod, the finalizer again; and what the pool makes.
     let writes = RequestFilter::from("write browsers browsers/status pods pods/resize");
-    strike(name, blow, &[(writes, 6..15)], Session::new);
+    strike(name, blow, &[(writes, 6..15)], async |place| {
+        Session::new(place, blow).await
+    });
     let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
     let is_skipped = std::env::var_os("PODLOOM_BLACKBOX_BINARY").is_none();
     assert!(is_skipped || taken.iter().any(|it| it.starts_with(name)));

@@ -95,7 +95,9 @@ impl BrowserKind {
             let metadata = &it.metadata;
             (metadata.creation_timestamp.clone(), metadata.name.clone())
         });
-        let free = warm.iter().filter(|it| memory.hold(uid(it), version(it)));
+        let free = warm
+            .iter()
+            .filter(|it| memory.hold(&from.id.uid, uid(it), version(it)));
         let mut cold = Cold::NoneReady;
         for found in free.take(TRIES) {
             match self.try_to_take(ctx, world, &search, found).await? {
@@ -141,21 +143,37 @@ impl BrowserKind {
             name: found.metadata.name.as_deref().unwrap_or_default(),
             ..self.pod(ctx, world)
         };
-        let mut seen = Arc::clone(found);
-        if let Some(spec) = search.recipe.for_resize(search.pod) {
-            match self.resize(&target, found, spec).await? {
-                Ok(resized) => seen = resized,
-                Err(tried) => return Ok(tried),
+        let Some(spec) = search.recipe.for_resize(search.pod) else {
+            return self.claim(world, &target, search, Arc::clone(found)).await;
+        };
+        let tried = match self.resize(&target, found, spec).await {
+            Ok(Ok(resized)) => self.claim(world, &target, search, resized).await,
+            Ok(Err(tried)) => Ok(tried),
+            Err(error) => Err(error),
+        };
+        if !matches!(tried, Ok(Tried::Taken(_))) {
+            self.discard_resized(&target, search, found).await;
+        }
+        tried
+    }
+
+    /// Deletes a pod that was resized for a session which has not taken it: the next one may want other resources.
+    async fn discard_resized(&self, target: &Target<'_>, search: &Search<'_>, found: &SeenPod) {
+        for _ in 0..TRIES {
+            let Ok(Some(read)) = target.read::<SeenPod>(READ_POD).await else {
+                return;
+            };
+            // A generation counts changes of the spec.
+            let is_resized = read.metadata.generation != found.metadata.generation;
+            if !is_resized || !search.from.id.has(&read) {
+                return;
+            }
+            let how = Deletion::Unchanged(version(&read));
+            match target.delete(uid(&read), how, DELETE_POD).await {
+                Err(error) if error.is_conflict() => {}
+                _ => return,
             }
         }
-        let tried = self.claim(world, &target, search, &mut seen).await?;
-        if !matches!(tried, Tried::Taken(_)) && version(&seen) != version(found) {
-            // It has the resources of this session, and the next one may want others.
-            let deletion =
-                target.delete(uid(&seen), Deletion::Unchanged(version(&seen)), DELETE_POD);
-            drop(deletion.await);
-        }
-        Ok(tried)
     }
 
     /// Gives a warm pod these resources, and returns it as it is then.
@@ -182,7 +200,7 @@ impl BrowserKind {
             ))),
             Ok(Patched::Rejected(sentence)) => Err(Tried::NotResized(sentence)),
             Ok(Patched::Gone) => Err(match target.read::<SeenPod>(READ_POD).await? {
-                Some(_) => Tried::NotResized("this API server does not resize pods".to_owned()),
+                Some(_) => Tried::Refused("this API server does not resize pods".to_owned()),
                 None => Tried::Lost,
             }),
             Err(error) if error.is_conflict() => Err(Tried::Lost),
@@ -190,20 +208,21 @@ impl BrowserKind {
         })
     }
 
-    /// Makes a pod the Browser's own, as it was seen, or as it is if only its node has written its status since.
+    /// Makes a pod the Browser's own as it was seen, or as it is now if its spec is the same and it still waits: its node may have written
+    /// its status.
     async fn claim(
         &self,
         world: &World,
         target: &Target<'_>,
         search: &Search<'_>,
-        seen: &mut Arc<SeenPod>,
+        mut seen: Arc<SeenPod>,
     ) -> Result<Tried, Error> {
         let owner = world.browser.metadata.uid.as_deref().unwrap_or_default();
         self.memory.warm.attempts(owner, target.name);
         let generation = seen.metadata.generation;
         let mut tried = Tried::Lost;
         for _ in 0..TRIES {
-            tried = self.patch(world, target, seen, search).await?;
+            tried = self.patch(world, target, &seen, search).await?;
             if let Tried::Taken(_) = tried {
                 break;
             }
@@ -219,7 +238,7 @@ impl BrowserKind {
                         && search.fits(&read)
                         && read.metadata.generation == generation =>
                 {
-                    *seen = read;
+                    seen = read;
                 }
                 _ => break,
             }

@@ -5,6 +5,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;
@@ -34,11 +35,13 @@ const APPLY_POLICY: Attempt =
 const DELETE_POD: Attempt = Attempt::new("DeleteWarmPod", "delete warm pod");
 
 /// How long a pod is not created because sessions are taking others.
-const GIVES_WAY: Duration = Duration::from_secs(1);
+const GIVES_WAY: Duration = Duration::from_millis(250);
 /// How often it is looked whether they are.
 const GLANCE: Duration = Duration::from_millis(5);
-/// After this time, the pass looks again at what is wanted.
+/// After this time, another pass looks at what is wanted then.
 const LONG: Duration = Duration::from_secs(3);
+/// How many pods are deleted at the same time.
+const DELETIONS: usize = 8;
 /// How many pods start at the same time, without `maxStarting`.
 const MAX_STARTING: usize = 5;
 /// How many bytes a warm pod may have: each pool keeps one in memory.
@@ -98,6 +101,7 @@ impl BrowserConfigKind {
                 id,
                 pods,
                 refused: None,
+                is_cut_short: false,
             });
         }
         self.memory.keep_only(own, &all);
@@ -284,55 +288,57 @@ impl BrowserConfigKind {
         }
     }
 
-    /// Creates pods for pools.
+    /// Creates pods for pools, one for each in turn: with eight at once and 50 sessions a second on two cores, a session took ten times as
+    /// long.
     pub(crate) async fn create(
         &self,
         ctx: &Context,
         world: &World,
         lacking: &[(PoolId, usize)],
     ) -> Result<Outcome, Error> {
-        let (mut all, begun) = (Vec::new(), Instant::now());
-        for (id, count) in lacking {
-            if begun.elapsed() > LONG {
-                break;
-            }
+        let recipe = |(id, count): &(PoolId, usize)| {
             let mut pools = world.pools.all.iter();
-            let pool = pools.find(|pool| pool.id == *id);
-            if let Some(recipe) = pool.and_then(|pool| pool.recipe.as_ref()) {
-                all.push(self.create_for(ctx, world, (id, recipe), *count).await?);
-            }
-        }
-        Ok(Outcome::Created(all))
-    }
-
-    async fn create_for(
-        &self,
-        ctx: &Context,
-        world: &World,
-        (id, recipe): (&PoolId, &Recipe),
-        count: usize,
-    ) -> Result<Created, Error> {
-        let mut created = Created {
-            id: id.clone(),
-            pods: Vec::new(),
-            refused: self.protect(ctx, world, id).await?,
+            let recipe = pools.find(|pool| pool.id == *id)?.recipe.clone()?;
+            Some((recipe, *count))
         };
-        if created.refused.is_some() {
-            return Ok(created);
+        let lacking: Vec<_> = lacking
+            .iter()
+            .filter_map(|it| Some((it.0.clone(), recipe(it)?)))
+            .collect();
+        let mut all = Vec::new();
+        for (id, _) in &lacking {
+            all.push(Created {
+                id: id.clone(),
+                pods: Vec::new(),
+                refused: self.protect(ctx, world, id).await?,
+                is_cut_short: false,
+            });
         }
         let begun = Instant::now();
-        // One after the other: with eight at once and 50 sessions a second on two cores, a session took ten times as long.
-        for _ in 0..count {
-            self.give_way().await;
-            match self.create_one(ctx, world, (id, recipe)).await? {
-                Ok(pod) => created.pods.extend(pod),
-                Err(refused) => created.refused = Some(refused),
-            }
-            if created.refused.is_some() || begun.elapsed() > LONG {
-                break;
+        let most = lacking.iter().map(|(_, (_, count))| *count).max();
+        for round in 0..most.unwrap_or(0) {
+            for (created, (id, (recipe, count))) in all.iter_mut().zip(&lacking) {
+                if round >= *count || created.refused.is_some() {
+                    continue;
+                }
+                if begun.elapsed() > LONG {
+                    created.is_cut_short = true;
+                    continue;
+                }
+                self.give_way(&id.uid).await;
+                match self.create_one(ctx, world, (id, recipe)).await? {
+                    Ok(pod) => created.pods.extend(pod),
+                    Err(refused) => created.refused = Some(refused),
+                }
             }
         }
-        Ok(created)
+        if all.iter().any(|created| created.is_cut_short) {
+            let metadata = &world.config.metadata;
+            let name = metadata.name.as_deref().unwrap_or_default();
+            let namespace = metadata.namespace.as_deref();
+            self.caches.configs.wake(namespace, name);
+        }
+        Ok(Outcome::Created(all))
     }
 
     /// Creates a pod under a name of its own, or says why it is refused; none if the name is taken.
@@ -362,10 +368,10 @@ impl BrowserConfigKind {
         })
     }
 
-    /// Waits while sessions are taking pods, but not for long: if the API server is busy, they are first.
-    async fn give_way(&self) {
+    /// Waits while sessions are taking pods of a BrowserConfig, but not for long: if the API server is busy, they are first.
+    async fn give_way(&self, config: &str) {
         let waits = async {
-            while self.memory.is_taking() {
+            while self.memory.is_taking(config, GIVES_WAY) {
                 sleep(GLANCE).await;
             }
         };
@@ -379,10 +385,7 @@ impl BrowserConfigKind {
         world: &World,
         doomed: &[Doomed],
     ) -> Result<Outcome, Error> {
-        for pod in doomed {
-            if !self.memory.reserve(&pod.uid, &pod.version) {
-                continue;
-            }
+        let delete = |pod: Doomed| async move {
             let target = Target {
                 name: &pod.name,
                 ..self.pods(ctx, world)
@@ -390,10 +393,18 @@ impl BrowserConfigKind {
             let how = Deletion::Unchanged(&pod.version);
             match target.delete(&pod.uid, how, DELETE_POD).await {
                 // If it changed, the watch shows how.
-                Err(error) if !error.is_conflict() => return Err(error),
-                _ => {}
+                Err(error) if !error.is_conflict() => Err(error),
+                _ => Ok(()),
             }
-        }
+        };
+        let mut free = doomed.to_vec();
+        free.retain(|pod| self.memory.reserve(&pod.uid, &pod.version));
+        let answers: Vec<Result<(), Error>> = stream::iter(free)
+            .map(delete)
+            .buffer_unordered(DELETIONS)
+            .collect()
+            .await;
+        answers.into_iter().collect::<Result<(), Error>>()?;
         let all = doomed.iter().map(|pod| pod.uid.clone());
         Ok(Outcome::Deleted(all.collect()))
     }

@@ -113,17 +113,18 @@ fn early_variable(spec: &Value) -> Option<String> {
     ))
 }
 
-/// Returns a volume whose size comes from the memory that the pod may use when it starts.
+/// Returns a volume in memory whose size comes from what the pod may use when it starts.
 fn memory_volume(from: &Value, to: &Value) -> Option<String> {
     let limit = |container: &Value| amounts(container).remove(&("limits", "memory".to_owned()));
     let small = changed("containers", from, to)
         .filter(|(from, to)| limit(from) != limit(to))
-        .filter_map(|(from, _)| limit(from)?)
+        .filter_map(|(from, to)| limit(from).or_else(|| limit(to))?)
         .min()?;
     let mut volumes = to["volumes"].as_array().into_iter().flatten();
     let volume = volumes.find(|volume| {
         let directory = &volume["emptyDir"];
-        let size = amount(&directory["sizeLimit"]);
+        // As for nodes, 0 is none.
+        let size = amount(&directory["sizeLimit"]).filter(|size| !size.is_zero());
         directory["medium"] == "Memory" && size.is_none_or(|size| size > small)
     })?;
     Some(format!(

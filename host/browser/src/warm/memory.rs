@@ -64,6 +64,8 @@ type Owner = (Option<String>, String);
 struct Reservation {
     /// In which version it was seen: what has changed is free again. None while somebody changes it step by step.
     version: Option<String>,
+    /// The UID of the BrowserConfig, if a session is taking it.
+    taken_from: Option<String>,
     since: Instant,
 }
 
@@ -134,21 +136,29 @@ impl WarmMemory {
 
     /// Makes a pod, as it was seen, nobody else's for a while; false if it is somebody's.
     pub(crate) fn reserve(&self, uid: &str, version: &str) -> bool {
-        self.reserve_as(uid, version, Some(version.to_owned()))
+        let reservation = Reservation {
+            version: Some(version.to_owned()),
+            taken_from: None,
+            since: Instant::now(),
+        };
+        self.reserve_as(uid, version, reservation)
     }
 
-    /// Does the same, however the pod changes meanwhile.
-    pub(crate) fn hold(&self, uid: &str, version: &str) -> bool {
-        self.reserve_as(uid, version, None)
+    /// Does the same for a session that takes it from a BrowserConfig, however the pod changes meanwhile.
+    pub(crate) fn hold(&self, config: &str, uid: &str, version: &str) -> bool {
+        let reservation = Reservation {
+            version: None,
+            taken_from: Some(config.to_owned()),
+            since: Instant::now(),
+        };
+        self.reserve_as(uid, version, reservation)
     }
 
-    fn reserve_as(&self, uid: &str, seen: &str, version: Option<String>) -> bool {
+    fn reserve_as(&self, uid: &str, seen: &str, reservation: Reservation) -> bool {
         let mut known = lock(&self.0);
         known.reserved.retain(|_, it| it.holds());
         let is_free = !known.is_reserved(uid, seen);
         if is_free {
-            let since = Instant::now();
-            let reservation = Reservation { version, since };
             known.reserved.insert(uid.to_owned(), reservation);
         }
         is_free
@@ -166,11 +176,15 @@ impl WarmMemory {
         lock(&self.0).reserved.remove(uid);
     }
 
-    /// Returns whether sessions are taking pods now.
-    pub(crate) fn is_taking(&self) -> bool {
+    /// Returns whether sessions are taking pods of a BrowserConfig now, and began to do so within this time.
+    pub(crate) fn is_taking(&self, config: &str, within: Duration) -> bool {
         let known = lock(&self.0);
         let mut reserved = known.reserved.values();
-        reserved.any(|it| it.version.is_none() && it.holds())
+        reserved.any(|it| {
+            it.version.is_none()
+                && it.taken_from.as_deref() == Some(config)
+                && it.since.elapsed() < within
+        })
     }
 
     /// Returns whether a pod is somebody's, as it was seen.

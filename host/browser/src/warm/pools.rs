@@ -41,6 +41,8 @@ pub(crate) struct Pool {
     pub(crate) pods: Vec<Arc<SeenPod>>,
     /// Why one was refused in this pass.
     pub(crate) refused: Option<String>,
+    /// Whether another pass creates the others.
+    pub(crate) is_cut_short: bool,
 }
 
 /// All warm pods of a BrowserConfig.
@@ -80,6 +82,8 @@ pub(crate) struct Created {
     pub(crate) pods: Vec<Arc<SeenPod>>,
     /// Why others were not.
     pub(crate) refused: Option<String>,
+    /// Whether others are left to another pass.
+    pub(crate) is_cut_short: bool,
 }
 
 /// What a pod is to its pool.
@@ -152,7 +156,7 @@ impl Pool {
 
     /// How many to create.
     fn lacking(&self, now: Timestamp) -> usize {
-        if self.refused.is_some() || self.recipe.is_none() {
+        if self.refused.is_some() || self.is_cut_short || self.recipe.is_none() {
             return 0;
         }
         let by = self.by_state(now);
@@ -236,17 +240,19 @@ impl Pools {
 
     /// Takes over pods that were created.
     pub(crate) fn created(&mut self, created: Vec<Created>) {
-        for Created { id, pods, refused } in created {
+        for created in created {
+            let Created { id, pods, .. } = created;
             let Some(pool) = self.all.iter_mut().find(|pool| pool.id == id) else {
                 continue;
             };
+            pool.is_cut_short = created.is_cut_short;
             let (own, changed): (Vec<_>, Vec<_>) = pods.into_iter().partition(|pod| id.has(pod));
             pool.pods.extend(own);
             // The next pass deletes them.
             let changed = (!changed.is_empty()).then(|| {
                 "an admission policy changes the labels or annotations of warm pods".to_owned()
             });
-            pool.refused = refused.or(changed);
+            pool.refused = created.refused.or(changed);
         }
     }
 

@@ -107,6 +107,7 @@ fn what_was_made_when_the_pod_started_keeps_it_from_being_resized() {
         ),
         (shm(&Value::Null), "2Gi", too_large),
         (shm(&json!("2Gi")), "2Gi", too_large),
+        (shm(&json!("0")), "2Gi", too_large),
         (shm(&json!("1024Mi")), "2Gi", ""),
         (shm(&Value::Null), "1Gi", ""),
         (

@@ -60,12 +60,26 @@ async fn a_pod_is_reserved_until_it_changes_and_for_half_a_minute() {
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_held_is_nobody_elses_in_any_version() {
     let memory = WarmMemory::default();
-    assert!(memory.hold("p", "1"));
-    assert!(!memory.reserve("p", "1") && !memory.hold("p", "2"));
+    assert!(memory.hold("c", "p", "1"));
+    assert!(!memory.reserve("p", "1") && !memory.hold("c", "p", "2"));
     memory.let_go("p", "2");
-    assert!(!memory.hold("p", "2") && memory.hold("p", "3"));
+    assert!(!memory.hold("c", "p", "2") && memory.hold("c", "p", "3"));
     tokio::time::advance(RESERVED).await;
     assert!(memory.reserve("p", "3"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn sessions_that_take_pods_are_known_for_a_moment() {
+    let (memory, within) = (WarmMemory::default(), Duration::from_millis(250));
+    memory.reserve("other", "1");
+    assert!(!memory.is_taking("c", within));
+    memory.hold("c", "p", "1");
+    assert!(memory.is_taking("c", within) && !memory.is_taking("d", within));
+    memory.let_go("p", "1");
+    assert!(!memory.is_taking("c", within));
+    memory.hold("c", "q", "1");
+    tokio::time::advance(within).await;
+    assert!(!memory.is_taking("c", within));
 }
 
 /// A pod of an owner, by its kind.

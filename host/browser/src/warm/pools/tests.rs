@@ -68,6 +68,7 @@ fn pools(wanted: usize, pods: Vec<Arc<SeenPod>>) -> Pools {
         problem: None,
         pods,
         refused: None,
+        is_cut_short: false,
     };
     Pools {
         all: vec![pool],
@@ -95,6 +96,7 @@ fn created(pods: Vec<Arc<SeenPod>>, refused: Option<&str>) -> Vec<Created> {
         id: id(),
         pods,
         refused: refused.map(str::to_owned),
+        is_cut_short: false,
     }]
 }
 
@@ -259,6 +261,15 @@ fn without_a_recipe_what_is_there_stays() {
         message.as_deref(),
         Some("chrome 139.0: the plugin labels denied the pod")
     );
+}
+
+#[test]
+fn what_takes_long_is_left_to_another_pass() {
+    let mut pools = pools(2, Vec::new());
+    let mut cut_short = created(vec![starting("a", 0)], None);
+    cut_short[0].is_cut_short = true;
+    pools.created(cut_short);
+    assert_eq!(action(&pools), "nothing");
 }
 
 #[test]
