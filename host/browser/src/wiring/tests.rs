@@ -6,6 +6,7 @@ use kube::runtime::watcher::Event;
 use podloom_api::{BrowserConfigObject, SelenosisApi, SelenosisKind};
 use podloom_engine::cache::{Cache, Watch};
 use podloom_engine::readable::Readable;
+use podloom_engine::testing::OwnWrites;
 use podloom_engine::wakes::{Noted, Wakes};
 use serde_json::json;
 
@@ -141,4 +142,28 @@ fn how_a_pod_went_is_remembered_of_browsers_that_exist() {
     });
     let expected = [(true, false), (true, false), (true, true), (false, false)];
     assert_eq!(known, expected);
+}
+
+/// Otherwise a BrowserConfig would make the next pod only when it looks again.
+#[test]
+fn a_pod_that_is_taken_wakes_the_browser_config_that_had_it() {
+    let resource = Arc::new(SelenosisApi::Seed.resource(SelenosisKind::BrowserConfig));
+    let watch = Watch::of_kind::<BrowserConfigKind>("BrowserConfigs", &resource);
+    let configs: Cache<Config> = Cache::of(watch, [config("c", 1, "a")]);
+    let pod = |kind: &str, owner: &str| -> SeenPod {
+        let owner = json!({ "apiVersion": "selenosis.io/v1", "kind": kind, "name": owner, "uid": owner, "controller": true });
+        let metadata =
+            json!({ "name": "warm", "namespace": "team", "uid": "p", "ownerReferences": [owner] });
+        serde_json::from_value(json!({ "metadata": metadata })).unwrap()
+    };
+    let pods = Cache::of(Watch::of("Pod", "Pods"), [pod("BrowserConfig", "c")]);
+    drop(
+        OwnWrites::default()
+            .wiring::<BrowserConfigKind>(&configs)
+            .owns(&pods),
+    );
+    pods.show(None, &Event::Apply(pod("Browser", "b")));
+    assert_eq!(configs.noted(), ["c"]);
+    pods.show(None, &Event::Apply(pod("Browser", "b")));
+    assert!(configs.noted().is_empty());
 }
