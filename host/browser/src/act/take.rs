@@ -194,7 +194,7 @@ impl BrowserKind {
                     ))),
                 }
             }
-            Ok(Patched::Object(_)) => Err(Tried::NotResized(format!(
+            Ok(Patched::Object(_)) => Err(Tried::Refused(format!(
                 "an admission policy gives warm pod {} other resources",
                 target.name
             ))),

@@ -36,33 +36,33 @@ fn a_request_that_comes_from_a_limit_is_resized_too() {
 #[test]
 fn what_the_api_server_would_refuse_is_said_before() {
     let small = json!({ "requests": { "cpu": "100m" }, "limits": { "memory": "1Gi" } });
-    let told = |to: Value| obstacle(&spec(&small), &spec(&to)).unwrap_or_default();
+    let why = |to: Value| obstacle(&spec(&small), &spec(&to)).unwrap_or_default();
     assert_eq!(
-        told(json!({ "requests": { "cpu": "2" }, "limits": { "memory": "1Gi", "cpu": "4" } })),
+        why(json!({ "requests": { "cpu": "2" }, "limits": { "memory": "1Gi", "cpu": "4" } })),
         ""
     );
     assert_eq!(
-        told(json!({ "limits": { "memory": "1Gi" } })),
+        why(json!({ "limits": { "memory": "1Gi" } })),
         "a resize cannot remove requests.cpu of container browser"
     );
     assert_eq!(
-        told(json!({ "requests": { "cpu": "100m" }, "limits": { "memory": "2Gi" } })),
+        why(json!({ "requests": { "cpu": "100m" }, "limits": { "memory": "2Gi" } })),
         "a resize of memory restarts container browser, by its resizePolicy"
     );
     assert_eq!(
-        told(
+        why(
             json!({ "requests": { "cpu": "100m" }, "limits": { "memory": "1Gi", "example.com/gpu": "1" } })
         ),
         "a resize cannot change limits.example.com/gpu of container browser"
     );
     assert_eq!(
-        told(
+        why(
             json!({ "requests": { "cpu": "2", "memory": "1Gi" }, "limits": { "memory": "1Gi", "cpu": "2" } })
         ),
         "a resize cannot change the QoS class from Burstable to Guaranteed"
     );
     assert_eq!(
-        told(json!({ "requests": { "cpu": "100m" }, "limits": { "memory": "512Mi" } })),
+        why(json!({ "requests": { "cpu": "100m" }, "limits": { "memory": "512Mi" } })),
         "a resize cannot lower limits.memory of container browser"
     );
     let init = |cpu: &str, policy: Value| json!({ "initContainers": [{ "name": "fetch", "restartPolicy": policy, "resources": { "requests": { "cpu": cpu } } }] });
@@ -88,7 +88,7 @@ fn sized(rest: &Value, cpu: &str, memory: &str) -> Value {
 
 #[test]
 fn what_was_made_when_the_pod_started_keeps_it_from_being_resized() {
-    let told = |rest: Value, memory: &str| {
+    let why = |rest: Value, memory: &str| {
         let (small, whole) = (sized(&rest, "1", "1Gi"), sized(&rest, "2", memory));
         assert_eq!(obstacle(&small, &small), None);
         obstacle(&small, &whole).unwrap_or_default()
@@ -121,7 +121,7 @@ fn what_was_made_when_the_pod_started_keeps_it_from_being_resized() {
             "a pod for Windows cannot be resized",
         ),
     ] {
-        assert_eq!(told(rest, memory), expected);
+        assert_eq!(why(rest, memory), expected);
     }
     let claims = |name: &str| {
         let resources = json!({ "claims": [{ "name": name }] });
