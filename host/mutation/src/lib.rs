@@ -99,7 +99,8 @@ pub struct PodRequest {
     pub exceptions: Arc<[PodException]>,
     /// Whether this is a dry run: the pod will not be created.
     pub dry_run: bool,
-    /// When the caller stops waiting: a plugin that is still running then has failed. None: only the plugins' own timeouts count.
+    /// When the caller stops waiting: a plugin that is still running then has failed. None: only the plugins' own limits count, and a call
+    /// takes at most twice its limit.
     pub deadline: Option<Instant>,
     /// Who asks; none for the operator itself. Only for the limit on log lines: plugins do not see it.
     pub peer: Option<IpAddr>,

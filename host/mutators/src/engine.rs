@@ -1,6 +1,7 @@
 //! The engine of a process: compiler settings, instance pool, epoch thread and call permits.
 
 use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
@@ -114,6 +115,11 @@ impl Engine {
             true => CompilePriority::Low,
             false => CompilePriority::Normal,
         }
+    }
+
+    /// What calls for pods share.
+    pub(crate) fn permits(&self) -> &Arc<Permits> {
+        &self.permits
     }
 
     /// Waits for a permit, which is held until it is dropped; none if the deadline passes first.
@@ -311,7 +317,7 @@ pub(crate) enum CallPurpose {
 }
 
 /// Counts the free permits for pods and wakes waiting callers one by one. Trials take turns.
-struct Permits {
+pub(crate) struct Permits {
     /// How many there are for pods.
     pods: usize,
     count: Mutex<PermitCounts>,
@@ -319,6 +325,8 @@ struct Permits {
     trial: Mutex<()>,
     /// Wakes the epoch thread, which sleeps while no call runs.
     began: Condvar,
+    ticks: AtomicU64,
+    quick: AtomicU64,
 }
 
 struct PermitCounts {
@@ -354,6 +362,8 @@ impl Permits {
             pod_ended: Condvar::new(),
             trial: Mutex::default(),
             began: Condvar::new(),
+            ticks: AtomicU64::default(),
+            quick: AtomicU64::default(),
         }
     }
 
@@ -402,6 +412,21 @@ impl Permits {
                 waited.unwrap_or_else(PoisonError::into_inner).0
             }
         }
+    }
+
+    /// How often the epoch has advanced.
+    pub(crate) fn ticks(&self) -> u64 {
+        self.ticks.load(Ordering::Relaxed)
+    }
+
+    /// How many calls for pods were quick.
+    pub(crate) fn quick(&self) -> u64 {
+        self.quick.load(Ordering::Relaxed)
+    }
+
+    /// A call for a pod was quick.
+    pub(crate) fn was_quick(&self) {
+        self.quick.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whether about half of the permits for pods are taken: as many as one tenant gets, who keeps the processors busy.
@@ -457,7 +482,7 @@ impl Drop for Permit<'_> {
 }
 
 /// How often the epoch advances, which is the precision of time limits.
-const TICK: Duration = Duration::from_millis(2);
+pub(crate) const TICK: Duration = Duration::from_millis(2);
 
 /// Starts the epoch thread, which enforces time limits: it advances the engine's epoch while a call runs, and sleeps while none does.
 /// It ends within a tick after the permits are closed.
@@ -472,6 +497,7 @@ fn start_ticker(permits: Arc<Permits>, mut tick: impl FnMut() + Send + 'static) 
         .spawn(move || {
             while permits.await_call() {
                 thread::sleep(TICK);
+                permits.ticks.fetch_add(1, Ordering::Relaxed);
                 tick();
             }
         })?;

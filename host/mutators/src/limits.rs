@@ -24,7 +24,7 @@ pub(crate) const MIN_MEMORY: usize = 1 << 20;
 /// The size of the pool's slots.
 pub(crate) const MAX_MEMORY: usize = 256 << 20;
 
-/// Wall time. A throttled container is paused for periods of 100 ms, so a shorter limit would reject pods at random.
+/// Time in which a call runs. A throttled container is paused for periods of 100 ms, so a shorter limit would reject pods at random.
 pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) const MIN_TIMEOUT: Duration = Duration::from_millis(10);
 /// The API server waits 10 s for a webhook by default, and 30 s at most.
@@ -110,7 +110,7 @@ impl PluginSize {
 pub struct CallLimits {
     /// Linear memory, all memories of the plugin together, in bytes.
     pub memory: usize,
-    /// Wall time.
+    /// The time in which it runs. A call of more than 10 ms gives way to quick ones, and may take twice its limit with that.
     pub timeout: Duration,
 }
 

@@ -7,6 +7,7 @@ mod abi;
 mod component;
 mod kept;
 mod module;
+mod pace;
 mod services;
 
 use std::collections::BTreeSet;
@@ -24,6 +25,7 @@ use wasmtime::{ResourceLimiter, Store, Trap, WasmBacktrace};
 pub(crate) use self::component::Component;
 use self::kept::{Prepared, Views};
 pub(crate) use self::module::Module;
+use self::pace::{LONG, Pace};
 use crate::contract::{Description, Rejection};
 use crate::engine::{BACKTRACE_FRAMES, CORE_INSTANCES, CallPurpose, Engine, TABLE_ELEMENTS, ticks};
 use crate::limits::{
@@ -86,6 +88,8 @@ pub(crate) struct Guest {
     pod: Option<Transaction>,
     /// None if the guest is not called for a pod.
     mode: Option<RunMode>,
+    /// Whether the call takes long.
+    is_long: bool,
     /// How much memory the guest has so far, all its memories together. It never shrinks.
     memory: usize,
     output: GuestOutput,
@@ -223,6 +227,15 @@ impl Sandbox<'_> {
             .left()
             .map_or(self.limit(), |left| left.min(self.limit()));
         let mut store = self.store(Some(request), Some((transaction, mode)), limit);
+        if mode == RunMode::Serve && limit > LONG {
+            let permits = Arc::clone(self.engine.permits());
+            let mut pace = Pace::new(permits, self.limit(), until);
+            store.set_epoch_deadline(pace.first());
+            store.epoch_deadline_callback(move |mut store| {
+                store.data_mut().is_long = true;
+                Ok(pace.go_on()?)
+            });
+        }
         let result = match self.code {
             LinkedCode::Module(module) => module.mutate(&mut store),
             LinkedCode::Component(component) => component.mutate(&mut store),
@@ -240,6 +253,9 @@ impl Sandbox<'_> {
         };
         let fuel = self.engine.counts_fuel.then(|| store.get_fuel());
         let guest = store.into_data();
+        if mode == RunMode::Serve && !guest.is_long && outcome == PluginOutcome::Unchanged {
+            self.engine.permits().was_quick();
+        }
         let transaction = guest
             .pod
             .expect("the store was created with a transaction above, and no import removes it");
@@ -269,6 +285,7 @@ impl Sandbox<'_> {
             request,
             pod,
             mode,
+            is_long: false,
             memory: 0,
             output: GuestOutput::default(),
             module: None,
@@ -285,7 +302,7 @@ impl Sandbox<'_> {
         store
     }
 
-    /// The wall time of a call.
+    /// The time in which a call may run.
     fn limit(self) -> Duration {
         self.settings.limits.timeout
     }

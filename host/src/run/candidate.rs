@@ -274,11 +274,13 @@ impl Worker {
         // Nobody gets the pod of a dry run, and changes are of pods that passed a chain before.
         let is_new = !seen.request.dry_run && seen.request.later.is_none();
         let own = OwnContainers::of(&seen.before);
-        let ((_, before), began) = (scheduled(), Instant::now());
+        let (before, began) = (scheduled(), Instant::now());
         let tried = try_here(other, seen.before, seen.request);
         let took = began.elapsed();
-        let waited = scheduled().1.saturating_sub(before);
-        if has_timed_out(&tried) && waited > took / 2 {
+        let after = scheduled();
+        let ran = after.0.saturating_sub(before.0);
+        let waited = after.1.saturating_sub(before.1);
+        if has_timed_out(&tried) && waited > ran {
             // Others took the processor so often that a time limit says nothing about the plugin.
             return false;
         }

@@ -1,13 +1,15 @@
 //! Plugins that misbehave: each fails with a precise error, leaves nothing behind, and the host goes on.
 
+use std::num::NonZeroUsize;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use podloom_mutation::{CallFailure, Note, PluginOutcome, PluginRun, PodRejection, PodRequest};
-use podloom_mutators::{Chain, Progress, Values};
+use podloom_mutators::{Chain, Engine, EngineOptions, Progress, Values};
 
 use crate::support::{
-    assemble, chain_of, chain_of_components, check_host_is_unharmed, check_patch, componentized,
-    fixture_text, load, mutate, pod, request,
+    assemble, chain_by, chain_of, chain_of_components, check_host_is_unharmed, check_patch,
+    componentized, fixture_text, load, mutate, pod, request,
 };
 
 const QUICK: &str = "limits: { timeout: 50ms }";
@@ -161,6 +163,32 @@ fn endless_loops_end_at_the_time_limit() {
     for fixture in ["endless-loop", "endless-realloc"] {
         check(fixture, QUICK, "it ran longer than its limit of 50 ms");
     }
+}
+
+/// It fails by its own limit, but later, and only because quick calls end beside it.
+#[test]
+fn a_long_call_gives_way_to_quick_ones() {
+    let permits = NonZeroUsize::new(4);
+    let options = EngineOptions {
+        permits,
+        ..EngineOptions::default()
+    };
+    let engine = Engine::new(&options).expect("the engine starts");
+    let limit = Duration::from_millis(200);
+    let loops = chain_by(&engine, &[("endless-loop", "limits: { timeout: 200ms }")]);
+    let good = chain_by(&engine, &[("good", "")]);
+    thread::scope(|scope| {
+        let started = Instant::now();
+        let long = scope.spawn(|| mutate(&loops));
+        while !long.is_finished() {
+            mutate(&good).expect("it passes");
+        }
+        assert!(started.elapsed() > limit * 3 / 2);
+        let rejected = long.join().expect("no panic").expect_err("a refusal");
+        let outcome = &rejected.runs[0].outcome;
+        let timed_out = CallFailure::TimedOut { limit };
+        assert_eq!(outcome, &PluginOutcome::Failed(timed_out));
+    });
 }
 
 #[test]

@@ -114,22 +114,35 @@ pub(crate) fn directory(plugins: &str, files: &[(&str, &[u8])]) -> TempDir {
 
 /// Loads a chain; the error is the text that a user would see.
 pub(crate) fn load(plugins: &str, files: &[(&str, &[u8])]) -> Result<Chain, String> {
+    load_by(engine(), plugins, files)
+}
+
+fn load_by(engine: &Arc<Engine>, plugins: &str, files: &[(&str, &[u8])]) -> Result<Chain, String> {
     let directory = directory(plugins, files);
     let bundle = Bundle::read(directory.path()).map_err(|error| error.to_string())?;
-    Chain::load(engine(), &bundle).map_err(|error| error.to_string())
+    Chain::load(engine, &bundle).map_err(|error| error.to_string())
 }
 
 /// A chain of fixtures in this order, each allowed to write labels, with further lines of the manifest for each.
 pub(crate) fn chain_of(fixtures: &[(&str, &str)]) -> Chain {
-    chain_of_each(fixtures, plugin)
+    chain_by(engine(), fixtures)
+}
+
+/// As [`chain_of`], by another engine.
+pub(crate) fn chain_by(engine: &Arc<Engine>, fixtures: &[(&str, &str)]) -> Chain {
+    chain_of_each(engine, fixtures, plugin)
 }
 
 /// As [`chain_of`], with each plugin as a finished component.
 pub(crate) fn chain_of_components(fixtures: &[(&str, &str)]) -> Chain {
-    chain_of_each(fixtures, |name| componentized(&plugin(name)))
+    chain_of_each(engine(), fixtures, |name| componentized(&plugin(name)))
 }
 
-fn chain_of_each(fixtures: &[(&str, &str)], plugin: impl Fn(&str) -> Vec<u8>) -> Chain {
+fn chain_of_each(
+    engine: &Arc<Engine>,
+    fixtures: &[(&str, &str)],
+    plugin: impl Fn(&str) -> Vec<u8>,
+) -> Chain {
     let mut plugins = String::new();
     let mut files = Vec::new();
     for (fixture, lines) in fixtures {
@@ -147,7 +160,7 @@ fn chain_of_each(fixtures: &[(&str, &str)], plugin: impl Fn(&str) -> Vec<u8>) ->
         .iter()
         .map(|(name, content)| (name.as_str(), content.as_slice()))
         .collect();
-    load(&plugins, &files).expect("the chain loads")
+    load_by(engine, &plugins, &files).expect("the chain loads")
 }
 
 pub(crate) fn pod() -> Value {
