@@ -41,8 +41,8 @@ struct Arguments {
     /// How many reviews a second are due in the rows at a fixed rate, instead of `--load`.
     #[arg(long, value_name = "REVIEWS", value_parser = positive)]
     rate: Option<f64>,
-    /// The same as a share of the highest rate: how many are answered while twice as many are due as three plugins reach over TLS
-    /// without a fixed rate.
+    /// The same as a share of the highest rate of three plugins over TLS: the one at which 999 of 1,000 reviews still take less than
+    /// 50 ms.
     #[arg(long, value_name = "PERCENT", default_value = "80%", value_parser = percent)]
     load: f64,
     /// How long a row at a fixed rate takes, in seconds.

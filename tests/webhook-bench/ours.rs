@@ -18,8 +18,12 @@ use crate::{Arguments, rollout, rows};
 
 /// The row that the goals are about.
 const THREE: &str = "three plugins, TLS";
-/// More reviews are due than can be answered: what is, is the highest rate. A schedule costs more than clients that wait for answers.
+/// Twice as many reviews are due as can be answered.
 const OVERLOAD: &str = "three plugins, TLS, overload";
+/// The highest rate, at most as many as are answered in overload. It is lower, since a server that keeps up wakes for each review.
+const HIGHEST: &str = "three plugins, TLS, highest rate";
+/// By which share a rate is lowered at which reviews pile up: 999 of 1,000 take longer than the goal.
+const LOWER: f64 = 0.05;
 const KUBEWARDEN: &str = "Kubewarden's policy-server, TLS";
 const LIMIT: &str = "limit: the same answer without any work, TLS";
 
@@ -48,6 +52,11 @@ const KUBEWARDEN_P99: Goal = Goal {
     key: "kubewarden_p99_share",
     what: "p99, share of Kubewarden's, most connections",
     most: Some(0.25),
+};
+const RATE: Goal = Goal {
+    key: "webhook_highest_rate",
+    what: "reviews a second, highest rate, three plugins, TLS",
+    most: None,
 };
 const LATENCY: Goal = Goal {
     key: "webhook_p999_ms",
@@ -157,6 +166,26 @@ async fn start(podloom: &Path, files: &Files, review: &Bytes, report: &mut Repor
     Ok(())
 }
 
+/// Finds the highest rate at which reviews do not pile up.
+async fn highest_rate(paced: &mut Paced, seconds: u64, report: &mut Report) -> Result<f64> {
+    let calm = Disturbances::default();
+    let overload = paced.row(OVERLOAD, seconds, calm).await?;
+    let answered = overload.figures.requests_per_second;
+    report.rows.push(overload);
+    let mut share = 1.0;
+    while share > LOWER {
+        paced.schedule.rate = (answered * share).round();
+        let row = paced.row(HIGHEST, seconds, calm).await?;
+        if row.figures.p999_ms <= LATENCY.most.unwrap_or_default() {
+            report.rows.push(row);
+            report.reached(&RATE, paced.schedule.rate, None);
+            return Ok(paced.schedule.rate);
+        }
+        share -= LOWER;
+    }
+    bail!("reviews pile up at every rate")
+}
+
 /// The rows at a fixed rate: calm, then with whatever was asked for.
 async fn at_a_fixed_rate(
     arguments: &Arguments,
@@ -186,11 +215,8 @@ async fn at_a_fixed_rate(
     paced.schedule.rate = match arguments.rate {
         Some(rate) => rate,
         None => {
-            let row = paced.row(OVERLOAD, arguments.seconds, Disturbances::default());
-            let row = row.await?;
-            let rate = row.figures.requests_per_second * arguments.load;
-            report.rows.push(row);
-            rate.round()
+            let highest = highest_rate(&mut paced, arguments.seconds, report);
+            (highest.await? * arguments.load).round()
         }
     };
     let mut against = None;
