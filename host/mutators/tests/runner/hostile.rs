@@ -165,7 +165,7 @@ fn endless_loops_end_at_the_time_limit() {
     }
 }
 
-/// It fails by its own limit, but later, and only because quick calls end beside it.
+/// It fails by its own limit, and later than without quick calls beside it.
 #[test]
 fn a_long_call_gives_way_to_quick_ones() {
     let permits = NonZeroUsize::new(4);
