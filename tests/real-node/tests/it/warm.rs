@@ -76,6 +76,12 @@ fn limit(pod: &Value) -> &Value {
     &browser["resources"]["limits"]["memory"]
 }
 
+/// Whether a node says that a pod is ready; until then it does not say what the containers have.
+fn is_ready(pod: &Value) -> bool {
+    let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.any(|it| it["type"] == "Ready" && it["status"] == "True")
+}
+
 /// Waits until the node gives a pod the size of a session.
 fn until_whole(cluster: &Cluster, name: &str) {
     cluster.eventually("the pod has the size of a session", || {
@@ -116,13 +122,15 @@ fn sessions_take_pods_that_wait() {
             let pods = waiting();
             let is_of_pool = |pod: &Value| {
                 let wanted = &pod["spec"]["containers"][0]["resources"]["limits"]["memory"];
-                wanted == memory && pod["metadata"]["deletionTimestamp"].is_null()
+                let is_deleted = !pod["metadata"]["deletionTimestamp"].is_null();
+                wanted == memory && !is_deleted && is_ready(pod)
             };
+            // The status may be newer than the pods, so it alone does not say that these pods are ready.
             let status = &cluster.get(&config)["status"]["warm"];
-            let is_ready = status["ready"] == SESSIONS
+            let are_ready = status["ready"] == SESSIONS
                 && pods.len() == SESSIONS
                 && pods.iter().all(is_of_pool);
-            is_ready.then_some(pods).ok_or_else(|| status.to_string())
+            are_ready.then_some(pods).ok_or_else(|| status.to_string())
         });
         let sessions = sessions(&cluster, name);
         for (_, pod) in &sessions {
