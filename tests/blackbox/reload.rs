@@ -2,10 +2,13 @@
 
 mod candidate;
 
+use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
+use podloom_tests::usage::{forget_peak, usage};
 use podloom_tests::{Cluster, MountedBundle, Operator, Scene, blackbox_on, eventually};
 use serde_json::Value;
 
@@ -164,5 +167,50 @@ fn an_operator_that_starts_with_a_broken_bundle_is_ready_when_it_is_fixed() {
         operator.ready().await;
         let pod = pods.until_is("b", "exists", |_| true).await;
         assert_eq!(team_of(&pod), Some("one"));
+    });
+}
+
+/// A bundle whose only plugin has two functions that take much memory to compile, and then turns out to be none.
+fn costly(directory: &Path) {
+    let body = "local.get 0 i32.load local.set 0 ".repeat(37_000);
+    let function = format!("(func (local i32) {body})");
+    let plugin = format!(
+        "(component (core module (memory 1) {function} {function}) (instance $none) (export \"podloom:mutator/plugin@0.1.0\" (instance $none)))"
+    );
+    let files = [
+        ("costly.wasm", wat::parse_str(plugin).unwrap()),
+        ("chain.yaml", COSTLY.as_bytes().to_vec()),
+    ];
+    for (name, bytes) in files {
+        fs::write(directory.join(name), bytes).unwrap();
+    }
+}
+
+const COSTLY: &str = "{ apiVersion: podloom.dev/v1alpha1, kind: MutatorChain, plugins: [{ name: costly, file: costly.wasm }] }";
+const MIB: u64 = 1 << 20;
+
+/// The compiler would keep 20 MiB for each function, for the next plugin.
+#[test]
+fn a_plugin_that_takes_much_memory_to_compile_leaves_none_behind() {
+    blackbox_on(Cluster::without_operator, "reload-memory", async |scene| {
+        let bundle = MountedBundle::of("[]");
+        let operator = start(&scene, &bundle).await;
+        let before = usage(operator.id()).unwrap();
+        forget_peak(operator.id()).unwrap();
+        bundle.swap(costly);
+        eventually("the plugin is refused", async || {
+            let plugins = plugins(&operator).to_string();
+            let is_refused = plugins.contains("does not match the contract");
+            is_refused.then_some(()).ok_or(plugins)
+        })
+        .await;
+        let peak = usage(operator.id()).unwrap().peak;
+        assert!(peak > before.resident + 60 * MIB, "only {peak} bytes");
+        eventually("the memory is given back", async || {
+            let now = usage(operator.id()).unwrap().anonymous;
+            let is_free = now < before.anonymous + 12 * MIB;
+            is_free.then_some(()).ok_or(format!("{now} bytes"))
+        })
+        .await;
     });
 }
