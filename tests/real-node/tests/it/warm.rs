@@ -130,7 +130,9 @@ fn sessions_take_pods_that_wait() {
             let are_ready = status["ready"] == SESSIONS
                 && pods.len() == SESSIONS
                 && pods.iter().all(is_of_pool);
-            are_ready.then_some(pods).ok_or_else(|| status.to_string())
+            let seen = pods.iter().map(|pod| &pod["status"]["conditions"]);
+            let seen = json!([status, seen.collect::<Vec<_>>()]);
+            are_ready.then_some(pods).ok_or_else(|| seen.to_string())
         });
         let sessions = sessions(&cluster, name);
         for (_, pod) in &sessions {
