@@ -15,9 +15,9 @@ fn the_image_holds_all_that_the_operator_needs() {
             "runs, and all plugins of the image have run",
             |browser| {
                 let status = browser.status.clone().unwrap_or_default();
-                let plugins = status.mutations.map(|mutations| mutations.plugins);
+                let mutations = status.mutations;
                 status.phase == Some(Phase::Running)
-                    && plugins.is_some_and(|plugins| plugins.len() == 3)
+                    && mutations.is_some_and(|mutations| mutations.plugins.len() == 3)
             },
         )
         .await;

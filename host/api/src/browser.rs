@@ -5,12 +5,17 @@
 )]
 #![expect(clippy::duplicated_attributes, reason = "columns are of equal types")]
 
+mod mutations;
+
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use self::mutations::{Mutations, PluginMutation};
 use crate::schema;
 
 /// A Browser whose API group is known at run time.
@@ -117,8 +122,13 @@ pub struct BrowserStatus {
     pub observed_generation: Option<i64>,
 
     /// What the plugin chain did to the pod.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mutations: Option<Mutations>,
+    #[serde(
+        default,
+        with = "mutations::interned",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(with = "Option<Mutations>")]
+    pub mutations: Option<Arc<Mutations>>,
 }
 
 /// The phase of the session: Pending, Running, Succeeded, Failed or Unknown.
@@ -165,7 +175,7 @@ pub struct ContainerStatus {
 }
 
 /// A port that a container exposes.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[serde(rename_all = "camelCase")]
 pub struct ExposedPort {
     /// The port's name.
@@ -183,32 +193,6 @@ pub struct ExposedPort {
     /// The port on the node's address, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_port: Option<i32>,
-}
-
-/// What a plugin chain did to a pod.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
-pub struct Mutations {
-    /// The digest of the chain.
-    pub chain: String,
-
-    /// The plugins that ran, in order.
-    #[schemars(transform = schema::atomic_list)]
-    pub plugins: Vec<PluginMutation>,
-}
-
-/// What one plugin did to a pod.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginMutation {
-    /// The plugin's name in the chain.
-    pub name: String,
-    /// The version that the plugin reports.
-    pub version: String,
-    /// The digest of the plugin's file.
-    pub sha256: String,
-    /// How many paths of the pod the plugin wrote.
-    pub writes: i64,
 }
 
 // The state of a container, in little memory.

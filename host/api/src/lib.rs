@@ -90,6 +90,7 @@ mod crds;
 pub mod duration;
 mod group;
 mod infrastructure;
+pub mod intern;
 pub mod names;
 mod portal_expose;
 mod schema;

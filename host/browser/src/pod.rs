@@ -4,12 +4,14 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kube::Resource;
 use kube::core::ObjectMeta;
+use podloom_api::intern::Interner;
 use podloom_api::{ContainerState, ExposedPort, Mutations, Phase, PluginMutation, names};
 use podloom_engine::readable;
 use serde::{Deserialize, Deserializer};
@@ -21,10 +23,10 @@ use serde::{Deserialize, Deserializer};
 pub(crate) struct SeenPod {
     /// Without labels and annotations.
     pub(crate) metadata: ObjectMeta,
-    pub(crate) spec: SeenSpec,
+    pub(crate) spec: Arc<SeenSpec>,
     pub(crate) status: SeenStatus,
     /// What the plugin chain noted on the pod. None if that is absent or unreadable.
-    pub(crate) mutations: Option<Mutations>,
+    pub(crate) mutations: Option<Arc<Mutations>>,
     /// What it says of itself if it waits for a session, or has waited.
     pub(crate) warm: Option<Box<WarmMark>>,
 }
@@ -77,8 +79,8 @@ struct Whole {
     status: SeenStatus,
 }
 
-/// The containers in its spec.
-#[derive(Clone, Debug, Default, Deserialize)]
+/// The containers in its spec: the same for all pods of a version of a browser.
+#[derive(Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SeenSpec {
     #[serde(default)]
@@ -87,8 +89,10 @@ pub(crate) struct SeenSpec {
     pub(crate) init_containers: Vec<SeenContainer>,
 }
 
+static SPECS: Interner<SeenSpec> = Interner::new();
+
 /// A container in the spec.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SeenContainer {
     pub(crate) name: String,
@@ -171,13 +175,12 @@ impl From<Whole> for SeenPod {
     fn from(whole: Whole) -> Self {
         let Whole {
             mut metadata,
-            mut spec,
+            spec,
             mut status,
         } = whole;
         let warm = WarmMark::of(metadata.labels.as_ref(), metadata.annotations.as_ref());
         metadata.labels = None;
         let mutations = metadata.annotations.take().and_then(mutations);
-        spec.containers.shrink_to_fit();
         // Those that report no problem are dropped.
         let is_kept = |condition: &PodCondition| match condition.type_.as_str() {
             "PodScheduled" | "Ready" => condition.status != "True",
@@ -195,7 +198,7 @@ impl From<Whole> for SeenPod {
         }
         Self {
             metadata,
-            spec,
+            spec: SPECS.intern(spec),
             status,
             mutations,
             warm,
@@ -211,12 +214,11 @@ fn phase<'de, D: Deserializer<'de>>(phase: D) -> Result<Option<Phase>, D::Error>
         .find(|phase| text.as_deref() == Some(phase.as_str())))
 }
 
-fn mutations(mut annotations: BTreeMap<String, String>) -> Option<Mutations> {
+fn mutations(mut annotations: BTreeMap<String, String>) -> Option<Arc<Mutations>> {
     let chain = annotations.remove(names::annotation::CHAIN)?;
     let plugins = annotations.remove(names::annotation::MUTATIONS)?;
-    let mut plugins: Vec<PluginMutation> = serde_json::from_str(&plugins).ok()?;
-    plugins.shrink_to_fit();
-    Some(Mutations { chain, plugins })
+    let plugins: Vec<PluginMutation> = serde_json::from_str(&plugins).ok()?;
+    Some(Mutations { chain, plugins }.interned())
 }
 
 #[cfg(test)]

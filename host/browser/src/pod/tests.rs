@@ -1,3 +1,6 @@
+use std::sync::Arc;
+
+use podloom_api::names::annotation;
 use serde_json::json;
 
 use super::SeenPod;
@@ -37,4 +40,20 @@ fn managed_fields_of_pods_are_not_even_read() {
     let pod = json!({ "metadata": { "name": "a", "managedFields": "no list" } });
     let pod: SeenPod = serde_json::from_value(pod).unwrap();
     assert_eq!(pod.metadata.name.as_deref(), Some("a"));
+}
+
+#[test]
+fn pods_of_a_version_share_what_they_have_alike() {
+    let read = |name: &str| -> SeenPod {
+        let annotations = json!({ annotation::CHAIN: "sha256:1", annotation::MUTATIONS: "[]" });
+        serde_json::from_value(json!({
+            "metadata": { "name": name, "annotations": annotations },
+            "spec": { "containers": [{ "name": "browser" }] },
+        }))
+        .unwrap()
+    };
+    let [one, other] = ["a", "b"].map(read);
+    assert!(Arc::ptr_eq(&one.spec, &other.spec));
+    let [one, other] = [one, other].map(|pod| pod.mutations.unwrap());
+    assert!(Arc::ptr_eq(&one, &other));
 }
