@@ -142,10 +142,10 @@ impl CandidateChain {
 
     /// What `/plugins/candidate` answers.
     pub(super) fn answer(&self, serving: &Serving) -> Value {
+        let mut results = lock(&self.results);
         let candidate = self.slot.serving();
         let dropped = self.metrics.dropped().get();
         let pair = Pair::of(serving, &candidate);
-        let mut results = lock(&self.results);
         results.of(pair, dropped).answer(&candidate, dropped)
     }
 
@@ -252,8 +252,7 @@ impl Worker {
 
     /// Returns whether the pod could be compared.
     fn compare(&self, seen: Seen) -> bool {
-        let (serving, candidate) = (self.serving.serving(), self.candidate.serving());
-        let pair = Pair::of(&serving, &candidate);
+        let (serving, candidate, pair) = self.chains();
         let Some((chain, pair)) = candidate.chain.as_ref().zip(pair) else {
             return false;
         };
@@ -303,10 +302,19 @@ impl Worker {
             let place = (namespace.as_str(), owner.as_str());
             notes.compared(place, &pair.candidate, difference.as_ref());
         }
-        let mut results = lock(&self.results);
-        let results = results.of(Some(pair), self.metrics.dropped().get());
-        results.add(&namespace, &name, difference, took);
+        if let Some(results) = lock(&self.results).still_of(&pair) {
+            results.add(&namespace, &name, difference, took);
+        }
         true
+    }
+
+    /// The chain that serves and the candidate, for which the results have begun.
+    fn chains(&self) -> (Arc<Serving>, Arc<Serving>, Option<Pair>) {
+        let mut results = lock(&self.results);
+        let (serving, candidate) = (self.serving.serving(), self.candidate.serving());
+        let pair = Pair::of(&serving, &candidate);
+        results.of(pair.clone(), self.metrics.dropped().get());
+        (serving, candidate, pair)
     }
 }
 

@@ -86,15 +86,23 @@ impl Results {
     }
 
     /// The results of these two chains; they start again if the chains are others than before. So many pods were dropped in all.
+    ///
+    /// The chains must be read while the results are held: those of an earlier moment would end the results of later ones.
     pub(super) fn of(&mut self, pair: Option<Pair>, dropped: u64) -> &mut Self {
-        let digests = |pair: &Option<Pair>| {
-            let pair = pair.as_ref();
-            pair.map(|pair| (pair.serving.clone(), pair.candidate.clone()))
-        };
-        if digests(&self.pair) != digests(&pair) {
+        if !self.are_of(pair.as_ref()) {
             *self = Self::since(pair, dropped);
         }
         self
+    }
+
+    /// These results, if they are still of these chains: a slow comparison ends after others were loaded.
+    pub(super) fn still_of(&mut self, pair: &Pair) -> Option<&mut Self> {
+        self.are_of(Some(pair)).then_some(self)
+    }
+
+    fn are_of(&self, pair: Option<&Pair>) -> bool {
+        let digests = |pair: &Pair| (pair.serving.clone(), pair.candidate.clone());
+        self.pair.as_ref().map(digests) == pair.map(digests)
     }
 
     /// Adds a pod.

@@ -92,3 +92,15 @@ fn paths_and_names_are_cut() {
         assert!(text.len() <= TEXT + 3 && text.ends_with("ü..."), "{text}");
     }
 }
+
+/// A comparison may end after another candidate was loaded: the results of that have begun.
+#[test]
+fn late_comparisons_end_no_results_of_later_chains() {
+    let earlier = pair("one", "two").unwrap();
+    let mut results = Results::default();
+    results.of(Some(earlier.clone()), 3);
+    assert!(results.still_of(&earlier).is_some());
+    results.of(pair("one", "three"), 5);
+    assert!(results.still_of(&earlier).is_none());
+    assert_eq!(results.dropped_before, 5);
+}
