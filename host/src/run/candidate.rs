@@ -140,12 +140,12 @@ impl CandidateChain {
             .refuse(&Arc::new(LoadError::broken(directory, error)));
     }
 
-    /// What `/plugins/candidate` answers.
-    pub(super) fn answer(&self, serving: &Serving) -> Value {
+    /// What `/plugins/candidate` answers, with the slot of the chain that serves.
+    pub(super) fn answer(&self, serving: &Slot) -> Value {
         let mut results = lock(&self.results);
         let candidate = self.slot.serving();
         let dropped = self.metrics.dropped().get();
-        let pair = Pair::of(serving, &candidate);
+        let pair = Pair::of(&serving.serving(), &candidate);
         results.of(pair, dropped).answer(&candidate, dropped)
     }
 

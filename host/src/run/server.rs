@@ -193,9 +193,9 @@ async fn candidate(Shared(app): Shared<App>) -> Response {
             "there is no candidate: name the directory of a second chain with --candidate DIR\n";
         return (StatusCode::NOT_FOUND, text).into_response();
     };
-    let serving = app.state.slot.serving();
+    let slot = Arc::clone(&app.state.slot);
     // With many groups this takes a while, in which other tasks must go on.
-    match spawn_blocking(move || candidate.answer(&serving)).await {
+    match spawn_blocking(move || candidate.answer(&slot)).await {
         Ok(answer) => as_json(&answer),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
     }

@@ -50,6 +50,10 @@ impl Pair {
             since: serving.since.max(candidate.since),
         })
     }
+
+    fn digests(&self) -> (Option<&str>, &str) {
+        (self.serving.as_deref(), &self.candidate)
+    }
 }
 
 /// Which of these it is.
@@ -101,8 +105,7 @@ impl Results {
     }
 
     fn are_of(&self, pair: Option<&Pair>) -> bool {
-        let digests = |pair: &Pair| (pair.serving.clone(), pair.candidate.clone());
-        self.pair.as_ref().map(digests) == pair.map(digests)
+        self.pair.as_ref().map(Pair::digests) == pair.map(Pair::digests)
     }
 
     /// Adds a pod.

@@ -323,7 +323,7 @@ fn snapshot(console: &Console) -> Value {
         "pods": history.pods.latest(),
         "latency": chain.map(|chain| latency(chain, &samples)).unwrap_or_default(),
         "objects": objects(state, &samples),
-        "candidate": candidate.map(|candidate| candidate.answer(&serving)),
+        "candidate": candidate.map(|candidate| candidate.answer(&state.slot)),
         "rollout": state.follower.as_ref().map(|follower| follower.shown()),
         "drift": drift(&samples),
     })
